@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
@@ -67,7 +66,6 @@ func (c *Change) Object() string {
 // Client asks one cluster.
 type Client struct {
 	Dynamic dynamic.Interface
-	Mapper  meta.RESTMapper // nil where the objects are a chart's
 	// Release is the Helm release, and Namespace its own.
 	Release, Namespace string
 }
@@ -76,7 +74,7 @@ type Client struct {
 // old is that of the deployed release, "" when there is none: what it holds and
 // the new one does not is deleted.
 func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
-	return c.compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) { return c.object(ctx, was, o) })
+	return c.compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) { return c.object(ctx, was, o, dryRun) })
 }
 
 // Between compares two manifests of a release by themselves, without the cluster.
@@ -134,117 +132,92 @@ func objects(manifest string) ([]unstructured.Unstructured, error) {
 }
 
 func (c *Client) key(o *unstructured.Unstructured) string {
-	namespace := o.GetNamespace()
-	if namespace == "" {
-		namespace = c.Namespace
-	}
-	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.GetName()}, "/")
+	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), cmp.Or(o.GetNamespace(), c.Namespace), o.GetName()}, "/")
 }
 
 // clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
+var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// NamespaceOf returns the namespace of an object of a release; "" for a cluster-wide kind of a chart.
-func NamespaceOf(o *unstructured.Unstructured, release string) string {
-	switch {
-	case slices.Contains(clusterKinds, o.GetKind()):
-		return ""
-	case o.GetNamespace() != "":
-		return o.GetNamespace()
-	}
-	return release
-}
-
-// resource returns where an object is, and its namespace. The error of a kind that the cluster does not have is meta's.
-func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, string, error) {
-	gvk := o.GroupVersionKind()
-	if c.Mapper == nil { // the plurals of a chart's kinds follow the rule
-		guessed, _ := meta.UnsafeGuessKindToResource(gvk)
-		if namespace := NamespaceOf(o, c.Namespace); namespace != "" {
-			return c.Dynamic.Resource(guessed).Namespace(namespace), namespace, nil
-		}
-		return c.Dynamic.Resource(guessed), "", nil
-	}
-	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return nil, o.GetNamespace(), err
-	}
-	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return c.Dynamic.Resource(mapping.Resource), "", nil
+// resource returns where an object of a chart is, and its namespace. The plurals of its kinds follow the rule.
+func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
+	guessed, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	if slices.Contains(clusterKinds, o.GetKind()) {
+		return c.Dynamic.Resource(guessed), ""
 	}
 	namespace := cmp.Or(o.GetNamespace(), c.Namespace)
-	return c.Dynamic.Resource(mapping.Resource).Namespace(namespace), namespace, nil
+	return c.Dynamic.Resource(guessed).Namespace(namespace), namespace
 }
 
-// object asks what would become of one object.
-func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured) (*Change, error) {
-	out := &Change{Kind: wanted.GetKind(), Name: wanted.GetName()}
+// dryRun are the options of a request that changes nothing.
+var dryRun = []string{metav1.DryRunAll}
+
+// object asks what would become of one object, or changes it where no dry run is wanted. old is that of the release: with
+// old == wanted, what is missing was deleted by somebody.
+func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured, mode []string) (*Change, error) {
 	gvk := wanted.GroupVersionKind()
-	resource, namespace, err := c.resource(wanted)
-	out.Namespace = namespace
-	if meta.IsNoMatchError(err) {
-		out.Action = Create
-		out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
-		return out, nil
-	}
-	if err != nil {
-		return out, err
-	}
+	resource, namespace := c.resource(wanted)
+	out := &Change{Kind: gvk.Kind, Namespace: namespace, Name: wanted.GetName()}
 	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	var result *unstructured.Unstructured
 	switch {
 	case apierrors.IsNotFound(err):
 		out.Action = Create
-		if old == wanted { // a release has it already: somebody deleted it
+		if old == wanted && mode != nil {
 			return out, nil
 		}
-		result, err = resource.Create(ctx, wanted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if missingNamespace(err, out.Namespace) || missingRole(err, gvk) {
+		_, err = resource.Create(ctx, c.marked(wanted), metav1.CreateOptions{DryRun: mode})
+		switch {
+		case missingNamespace(err, namespace) || missingRole(err, gvk):
 			return out, nil // it is made first
+		case apierrors.IsNotFound(err):
+			out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
+			return out, nil
 		}
 	case err == nil:
 		out.Action, out.Live = Update, live
-		result, err = patch(ctx, resource, old, wanted, live, []string{metav1.DryRunAll})
+		result, err = patch(ctx, resource, old, wanted, live, mode)
 	}
-	if err != nil {
-		if refused(err) {
-			out.Problem = err.Error()
-			return out, nil
-		}
+	switch {
+	case refused(err):
+		out.Problem = err.Error()
+	case err != nil:
 		return out, err
-	}
-	if out.Action == Update {
-		out.Lines = Lines(live, result)
-		if len(out.Lines) == 0 {
+	case out.Action == Update:
+		if out.Lines = Lines(live, result); len(out.Lines) == 0 {
 			out.Action = Keep
 		}
 	}
 	return out, nil
 }
 
+// marked returns an object with what Helm writes on one that it creates.
+func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	mark := func(of map[string]string, key, value string) map[string]string {
+		if of == nil {
+			of = map[string]string{}
+		}
+		of[key] = value
+		return of
+	}
+	o.SetLabels(mark(o.GetLabels(), "app.kubernetes.io/managed-by", "Helm"))
+	o.SetAnnotations(mark(mark(o.GetAnnotations(), "meta.helm.sh/release-name", c.Release), "meta.helm.sh/release-namespace", c.Namespace))
+	return o
+}
+
 // patch makes the three-way patch that Helm makes.
-func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured, dryRun []string) (*unstructured.Unstructured, error) {
-	if old == nil {
-		old = wanted // Helm takes over what is there
-	}
-	was, err := old.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	want, err := wanted.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	is, err := live.MarshalJSON()
-	if err != nil {
+func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured, mode []string) (*unstructured.Unstructured, error) {
+	was, err := cmp.Or(old, wanted).MarshalJSON() // Helm takes over what is there
+	want, err2 := wanted.MarshalJSON()
+	is, err3 := live.MarshalJSON()
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
 	kind := types.MergePatchType
 	var body []byte
 	typed, err := scheme.Scheme.New(wanted.GroupVersionKind())
 	if err != nil { // not one of Kubernetes' own kinds
-		body, err = jsonmergepatch.CreateThreeWayJSONMergePatch(was, want, is,
-			mergepatch.RequireMetadataKeyUnchanged("name"), mergepatch.RequireKeyUnchanged("kind"))
+		body, err = jsonmergepatch.CreateThreeWayJSONMergePatch(was, want, is)
 	} else {
 		kind = types.StrategicMergePatchType
 		var lookup strategicpatch.LookupPatchMeta
@@ -258,7 +231,7 @@ func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted,
 	if string(body) == "{}" {
 		return live, nil
 	}
-	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: dryRun})
+	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: mode})
 }
 
 func missingNamespace(err error, namespace string) bool {
@@ -302,26 +275,18 @@ func Parse(manifest string) ([]unstructured.Unstructured, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
 	var out []unstructured.Unstructured
 	for {
-		var raw map[string]any
+		var raw json.RawMessage
 		err := decoder.Decode(&raw)
 		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
+		if err == nil && len(raw) > 0 && string(raw) != "null" {
+			var o unstructured.Unstructured
+			err = o.UnmarshalJSON(raw)
+			out = append(out, o)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if len(raw) == 0 {
-			continue
-		}
-		// Numbers as an unstructured object has them.
-		body, err := json.Marshal(raw)
-		if err != nil {
-			return nil, err
-		}
-		var o unstructured.Unstructured
-		if err := o.UnmarshalJSON(body); err != nil {
-			return nil, err
-		}
-		out = append(out, o)
 	}
 }

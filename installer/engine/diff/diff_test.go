@@ -5,13 +5,13 @@ package diff
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,14 +103,6 @@ func flow(s string) string {
 	return strings.Join(append(lines, strings.TrimSpace(s[start:])), "\n")
 }
 
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
-	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Node"}, meta.RESTScopeRoot)
-	m.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}, meta.RESTScopeRoot)
-	return m
-}
-
 const (
 	configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', z: '1'}\n"
 	another   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
@@ -134,7 +126,7 @@ func TestManifests(t *testing.T) {
 		require.NoError(t, json.Unmarshal(after, &o.Object))
 		return true, &o, nil
 	})
-	c := &Client{Dynamic: fake, Mapper: mapper(), Namespace: "kube-system"}
+	c := &Client{Dynamic: fake, Namespace: "kube-system"}
 
 	wanted := strings.Replace(strings.Replace(configMap, ", z: '1'", "", 1), "x: '1'", "x: '2'", 1)
 	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another, "# a comment\n---\n"+wanted+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
@@ -169,7 +161,10 @@ func TestRefused(t *testing.T) {
 	fake.PrependReactor("create", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", nil)
 	})
-	c := &Client{Dynamic: fake, Mapper: mapper(), Namespace: "kube-system"}
+	fake.PrependReactor("create", "stranges", func(ktesting.Action) (bool, runtime.Object, error) { // as an API server that has no such kind
+		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create", schema.GroupResource{}, "", "", 0, true)
+	})
+	c := &Client{Dynamic: fake, Namespace: "kube-system"}
 	changes, err := c.Manifests(t.Context(), "", configMap+"---\napiVersion: x/v1\nkind: Strange\nmetadata: {name: s}\n")
 	require.NoError(t, err)
 	err = Refused(changes)
@@ -185,7 +180,7 @@ func TestRefused(t *testing.T) {
 	fake.PrependReactor("create", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "new")
 	})
-	c = &Client{Dynamic: fake, Mapper: mapper(), Namespace: "new"}
+	c = &Client{Dynamic: fake, Namespace: "new"}
 	changes, err = c.Manifests(t.Context(), "", configMap)
 	require.NoError(t, err)
 	require.NoError(t, Refused(changes))

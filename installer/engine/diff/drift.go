@@ -5,10 +5,9 @@ package diff
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -22,7 +21,7 @@ func (c *Client) Drift(ctx context.Context, manifest string) ([]Change, error) {
 		return nil, err
 	}
 	return cluster.Each(ctx, wanted, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
-		change, err := c.object(ctx, o, o)
+		change, err := c.object(ctx, o, o, dryRun)
 		return *change, err
 	})
 }
@@ -31,39 +30,16 @@ func (c *Client) Drift(ctx context.Context, manifest string) ([]Change, error) {
 // them.
 func (c *Client) Restore(ctx context.Context, manifest string, changes []Change) error {
 	wanted, err := objects(manifest)
-	if err != nil {
-		return err
-	}
 	for i := range min(len(wanted), len(changes)) {
-		if changes[i].Action == Keep {
+		if changes[i].Action == Keep || err != nil {
 			continue
 		}
-		o := &wanted[i]
-		resource, _, err := c.resource(o)
-		if err != nil {
-			return err
-		}
-		if changes[i].Action == Create {
-			for _, mark := range [][]string{ // what Helm writes on an object that it creates
-				{"Helm", "labels", "app.kubernetes.io/managed-by"},
-				{c.Release, "annotations", "meta.helm.sh/release-name"}, {c.Namespace, "annotations", "meta.helm.sh/release-namespace"},
-			} {
-				err = errors.Join(err, unstructured.SetNestedField(o.Object, mark[0], "metadata", mark[1], mark[2]))
-			}
-			if err == nil {
-				_, err = resource.Create(ctx, o, metav1.CreateOptions{})
-			}
-		} else {
-			var live *unstructured.Unstructured
-			if live, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil {
-				_, err = patch(ctx, resource, o, o, live, nil)
-			}
-		}
-		if err != nil {
-			return err
+		var done *Change
+		if done, err = c.object(ctx, &wanted[i], &wanted[i], nil); err == nil && done.Problem != "" {
+			err = fmt.Errorf("%s: %s", done.Object(), done.Problem)
 		}
 	}
-	return nil
+	return err
 }
 
 // Different reports whether anything would change.

@@ -6,7 +6,6 @@ package diff
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,81 +28,58 @@ var notOurs = []string{
 	"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
 }
 
-// Lines are the differences between two states of an object, sorted by path.
-// Values of Secrets, and of environment variables that are named like secrets,
-// are masked.
-func Lines(before, after *unstructured.Unstructured) []string {
-	d := &differ{secret: after.GetKind() == "Secret"}
-	d.compare("", before.Object, after.Object)
-	slices.SortFunc(d.lines, func(a, b string) int { return strings.Compare(pathOf(a), pathOf(b)) })
-	return d.lines
-}
-
-func pathOf(line string) string { return strings.TrimPrefix(strings.TrimPrefix(line, "+ "), "- ") }
-
-type differ struct {
-	secret bool
-	lines  []string
-}
-
-func (d *differ) compare(path string, before, after any) {
-	if slices.Contains(notOurs, path) || reflect.DeepEqual(before, after) {
-		return
-	}
-	wasMap, isMap := asMap(before), asMap(after)
-	if wasMap != nil && isMap != nil || before == nil && isMap != nil || after == nil && wasMap != nil {
-		for _, key := range keys(wasMap, isMap) {
-			d.compare(join(path, key), wasMap[key], isMap[key])
+// Lines are the differences between two states of an object, sorted by path. Values of Secrets, and of environment variables
+// that are named like secrets, are masked. Lists of named things are compared by name, lists of words as sets, others by position.
+func Lines(before, after *unstructured.Unstructured) (lines []string) {
+	was, is := map[string]any{}, map[string]any{}
+	flatten(was, "", before.Object)
+	flatten(is, "", after.Object)
+	show := func(path string, v any) string { return show(after.GetKind() == "Secret", path, v) }
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		path, _, _ := strings.Cut(key, "\x00")
+		b, had := was[key]
+		a, has := is[key]
+		switch {
+		case !had:
+			lines = append(lines, fmt.Sprintf("+ %s: %s", path, show(path, a)))
+		case !has:
+			lines = append(lines, fmt.Sprintf("- %s: %s", path, show(path, b)))
+		case a != b:
+			lines = append(lines, fmt.Sprintf("%s: %s -> %s", path, show(path, b), show(path, a)))
 		}
+	}
+	return lines
+}
+
+// flatten adds the values below v by their paths. Words of a list follow its path and a zero byte.
+func flatten(out map[string]any, path string, v any) {
+	if slices.Contains(notOurs, path) || v == nil {
 		return
 	}
-	was, wasList := before.([]any)
-	is, isList := after.([]any)
-	if (wasList || before == nil) && (isList || after == nil) {
-		d.list(path, was, is)
-		return
-	}
-	switch {
-	case before == nil:
-		d.lines = append(d.lines, fmt.Sprintf("+ %s: %s", path, d.show(path, after)))
-	case after == nil:
-		d.lines = append(d.lines, fmt.Sprintf("- %s: %s", path, d.show(path, before)))
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			flatten(out, join(path, key), v[key])
+		}
+	case []any:
+		seen := map[string]bool{}
+		for i, item := range v {
+			if word, ok := item.(string); ok {
+				out[path+"\x00"+word] = word
+				continue
+			}
+			named, _ := item.(map[string]any)
+			name, ok := named["name"].(string)
+			if !ok || seen[name] {
+				name = strconv.Itoa(i)
+			}
+			seen[name] = true
+			flatten(out, path+"["+name+"]", item)
+		}
 	default:
-		d.lines = append(d.lines, fmt.Sprintf("%s: %s -> %s", path, d.show(path, before), d.show(path, after)))
-	}
-}
-
-// list compares lists of named things by name, lists of words as sets, and others by position.
-func (d *differ) list(path string, was, is []any) {
-	if before, after := byName(was), byName(is); before != nil && after != nil {
-		for _, name := range keys(before, after) {
-			d.compare(path+"["+name+"]", before[name], after[name])
-		}
-		return
-	}
-	if words(was) && words(is) {
-		d.only("- ", path, was, is)
-		d.only("+ ", path, is, was)
-		return
-	}
-	for i := range max(len(was), len(is)) {
-		var b, a any
-		if i < len(was) {
-			b = was[i]
-		}
-		if i < len(is) {
-			a = is[i]
-		}
-		d.compare(path+"["+strconv.Itoa(i)+"]", b, a)
-	}
-}
-
-// only are the words of one list that are not in the other.
-func (d *differ) only(sign, path string, list, other []any) {
-	for _, v := range list {
-		if !slices.Contains(other, v) {
-			d.lines = append(d.lines, fmt.Sprintf("%s%s: %s", sign, path, d.show(path, v)))
-		}
+		out[path] = v
 	}
 }
 
@@ -113,34 +89,21 @@ var (
 )
 
 // show is a value in one line.
-func (d *differ) show(path string, v any) string {
-	if d.secret && (strings.HasPrefix(path, "data.") || strings.HasPrefix(path, "data[") || strings.HasPrefix(path, "stringData")) {
+func show(secret bool, path string, v any) string {
+	if secret && (strings.HasPrefix(path, "data.") || strings.HasPrefix(path, "data[") || strings.HasPrefix(path, "stringData")) {
 		return mask
 	}
 	if m := envValue.FindStringSubmatch(path); m != nil && secretName.MatchString(m[1]) {
 		return mask
 	}
-	var s string
+	s := fmt.Sprint(v)
 	if text, ok := v.(string); ok {
 		s = strconv.Quote(text)
-	} else {
-		s = fmt.Sprint(v)
 	}
 	if r := []rune(s); len(r) > maxValue {
 		s = string(r[:maxValue]) + "..."
 	}
 	return s
-}
-
-func asMap(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
-}
-
-func keys(a, b map[string]any) []string {
-	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 func join(path, key string) string {
@@ -151,24 +114,4 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-// byName returns a list's elements by name; nil if not all have one of their own.
-func byName(list []any) map[string]any {
-	out := map[string]any{}
-	for _, v := range list {
-		name, ok := asMap(v)["name"].(string)
-		if !ok || out[name] != nil {
-			return nil
-		}
-		out[name] = v
-	}
-	return out
-}
-
-func words(list []any) bool {
-	return !slices.ContainsFunc(list, func(v any) bool {
-		_, ok := v.(string)
-		return !ok
-	})
 }

@@ -192,15 +192,11 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	client.ForceUnlock, e.Helm = g.ForceUnlock, client
 	e.Progress, e.PodLogs = g.Progress(), e.Cluster.PodLog
 	defer e.Progress.Close()
-	mapper, err := g.Kube.ToRESTMapper()
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
 	objects, err := dynamic.NewForConfig(e.Cluster.REST)
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	e.Objects = &diff.Client{Dynamic: objects, Mapper: mapper, Release: g.Release, Namespace: e.Cluster.Namespace}
+	e.Objects = &diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}
 	e.Diff = func(ctx context.Context, _, old, manifest string) ([]diff.Change, error) {
 		return e.Objects.Manifests(ctx, old, manifest)
 	}
