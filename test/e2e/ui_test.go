@@ -56,7 +56,7 @@ func TestUI(t *testing.T) {
 	first.Stop(0)                 // SIGKILL
 	e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(rule, "rule/")})
 	p.until(t, "the missing rule", func() bool {
-		return len(p.rules()) == 0 && len(p.now.Plans) == 1 && p.health(service) == model.HealthWarning
+		return len(p.rules()) == 0 && len(p.now.Plans) == 1 && p.health(service) != model.HealthOK
 	})
 	signal(next, syscall.SIGCONT)
 	p.until(t, "the next leader, and the repair", func() bool {
