@@ -17,10 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-const (
-	controlPlane = "node-role.kubernetes.io/control-plane"
-	rolePrefix   = "node-role.kubernetes.io/"
-)
+const controlPlane = "node-role.kubernetes.io/control-plane"
 
 // poolLabels name the pool of a node: of Cluster API, of Rancher, and what people set themselves.
 var poolLabels = []string{
@@ -28,7 +25,7 @@ var poolLabels = []string{
 	"node.kubernetes.io/pool", "node-pool", "nodepool", "pool",
 }
 
-// pool is the group of a node: its pool, else its role, else its offering.
+// pool is the group of a node: its pool, else its offering.
 func pool(n *corev1.Node) string {
 	if _, is := n.Labels[controlPlane]; is {
 		return "control plane"
@@ -38,14 +35,7 @@ func pool(n *corev1.Node) string {
 			return v
 		}
 	}
-	var roles []string
-	for l := range n.Labels {
-		if role, ok := strings.CutPrefix(l, rolePrefix); ok && role != "" {
-			roles = append(roles, role)
-		}
-	}
-	slices.Sort(roles)
-	return cmp.Or(strings.Join(roles, ", "), n.Labels[corev1.LabelInstanceTypeStable], "workers")
+	return cmp.Or(n.Labels[corev1.LabelInstanceTypeStable], "workers")
 }
 
 func (b *builder) nodes() {

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 const maxAnnotation = 1000 // letters of a value
@@ -49,7 +50,7 @@ func (b *builder) services() {
 		}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			if key != corev1.LastAppliedConfigAnnotation { // the whole object once more
-				o.Facts = append(o.Facts, model.Facts("Annotation "+key, short(svc.Annotations[key], maxAnnotation))...)
+				o.Facts = append(o.Facts, model.Facts("Annotation "+key, terminal.Cut(svc.Annotations[key], maxAnnotation))...)
 			}
 		}
 		o.Commands = []string{
@@ -107,25 +108,16 @@ func onlyChanges(p *plan.Service) bool {
 func actionsOf(p *plan.Service) []model.Action {
 	var out []model.Action
 	for i := range p.Actions {
-		label := p.Actions[i].Label()
-		if p.Actions[i].Held {
-			label += " (held back by the policy)"
-		}
-		out = append(out, model.Action{Sign: p.Actions[i].Sign(), Label: label})
+		out = append(out, model.Action{Sign: p.Actions[i].Sign(), Label: p.Actions[i].Text()})
 	}
 	return out
 }
 
 func eventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+	if e.Series != nil {
 		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
 	}
-	return e.CreationTimestamp.Time
+	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }
 
 func portText(port int, protocol string) string {
@@ -137,11 +129,4 @@ func stamp(t metav1.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-func short(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "..."
-	}
-	return s
 }

@@ -67,6 +67,14 @@ type Action struct {
 	Held bool
 }
 
+// Text is the action for a person.
+func (a *Action) Text() string {
+	if a.Held {
+		return a.Label() + " (held back by the policy)"
+	}
+	return a.Label()
+}
+
 // MarshalJSON adds heldByPolicy to the fields of the action.
 func (a Action) MarshalJSON() ([]byte, error) {
 	out, err := json.Marshal(a.Step)
@@ -235,7 +243,7 @@ func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 		case !found:
 			return nil, report.Remedied(fmt.Errorf("%s is no Service of the cluster", name), "kubectl get services --all-namespaces")
 		case !service.Handles(svc):
-			return nil, fmt.Errorf("%s is not handled by the controller: %s", name, whyNot(svc))
+			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or it has a loadBalancerClass", name)
 		}
 	}
 	wanted := func(svc *corev1.Service) bool {
@@ -246,14 +254,4 @@ func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return concerned, nil
-}
-
-func whyNot(svc *corev1.Service) string {
-	switch {
-	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		return fmt.Sprintf("its type is %s", cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP))
-	case svc.Spec.LoadBalancerClass != nil:
-		return fmt.Sprintf("its loadBalancerClass is %s", *svc.Spec.LoadBalancerClass)
-	}
-	return "it is being deleted, and it has no known load balancer"
 }

@@ -123,8 +123,8 @@ func TestMake(t *testing.T) {
 		},
 		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
 		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
-		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is ClusterIP"},
-		"of another balancer": {names: []string{"apps/classy"}, err: "its loadBalancerClass is other.example.org/lb"},
+		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is not LoadBalancer"},
+		"of another balancer": {names: []string{"apps/classy"}, err: "it has a loadBalancerClass"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,17 +57,7 @@ func (r *Report) columns() (names, addresses int) {
 func (s *Service) address() string { return cmp.Or(s.Address, "-") }
 
 func (s *Service) write(b *strings.Builder, style report.Style, names, addresses int) {
-	pad := func(text string, width int) string {
-		return text + strings.Repeat(" ", width-utf8.RuneCountInString(text))
-	}
-	what, paint := s.verdict()
-	name := terminal.Line(s.Service)
-	if columns := names + addresses + utf8.RuneCountInString(what) + 6; style.Width > 0 && columns > style.Width {
-		fmt.Fprintf(b, "%s\n", style.Paint(report.Strong, name))
-		b.WriteString(style.Indented("  ", 2, s.address()+", "+what))
-	} else {
-		fmt.Fprintf(b, "%s   %s   %s\n", style.Paint(report.Strong, pad(name, names)), pad(s.address(), addresses), style.Paint(paint, what))
-	}
+	b.WriteString(style.Indented("", 2, fmt.Sprintf("%-*s   %-*s   %s", names, terminal.Line(s.Service), addresses, s.address(), s.verdict())))
 	if s.Error != "" {
 		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, s.Error))
 	}
@@ -82,12 +72,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		sign := a.Sign()
-		text := a.Label()
-		if a.Held {
-			text += " (held back by the policy)"
-		}
-		b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, text))
+		b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(a.Sign()), a.Sign())+" ", 4, a.Text()))
 	}
 	for _, n := range s.Notices {
 		y := report.SymbolArrow
@@ -98,18 +83,18 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	}
 }
 
-func (s *Service) verdict() (string, report.Paint) {
+func (s *Service) verdict() string {
 	switch {
 	case s.Error != "":
-		return "not known", report.Bad
+		return "not known"
 	case s.Refusal != nil:
-		return "refused: " + string(s.Refusal.Reason), report.Bad
+		return "refused: " + string(s.Refusal.Reason)
 	case len(s.Actions) > 0 && s.Desired != nil && s.Desired.Absent:
-		return english.Plural(len(s.Actions), "action", "") + " to delete it", report.Caution
+		return english.Plural(len(s.Actions), "action", "") + " to delete it"
 	case s.todo():
-		return english.Plural(len(s.Actions), "action", ""), report.Caution
+		return english.Plural(len(s.Actions), "action", "")
 	}
-	return "as asked for", report.Good
+	return "as asked for"
 }
 
 // String returns the summary as one line of text.

@@ -145,17 +145,6 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// 40 columns: still a summary, of the same number of lines.
-func TestNarrowTerminal(t *testing.T) {
-	t.Parallel()
-	r, f := large(10)
-	out := text(t, New(env(), r, f), TextOptions{Style: report.Style{Width: 40}})
-	require.LessOrEqual(t, strings.Count(out, "\n"), 23, out)
-	for line := range strings.Lines(out) {
-		require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 40, "%q", line)
-	}
-}
-
 // What could not be read is not told as if it were not there.
 func TestUnread(t *testing.T) {
 	t.Parallel()

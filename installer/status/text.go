@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,25 +94,20 @@ func (v *view) write() error {
 			vms, v.CloudStack.URL))
 	}
 	v.summary()
-	for _, table := range []struct {
-		t    report.Table
-		n    int
-		drop []string // columns that may go, the first first
-	}{
-		{v.nodeTable(), len(v.Nodes.Items), []string{"TYPE", "ZONE", "KUBELET", "VM"}},
-		{v.serviceTable(), len(v.Services.Items), []string{"AGE", "PORTS", "RULES"}},
-	} {
-		if table.n == 0 {
+	for _, t := range []report.Table{v.nodeTable(), v.serviceTable()} {
+		if len(t.Rows) == 0 {
 			continue
 		}
-		v.b.WriteByte('\n')
+		hidden := len(t.Rows)
 		if !v.All {
-			fit(&table.t, v.Style.Width, table.drop)
+			t.Rows = t.Rows[:min(len(t.Rows), v.rows)]
+			fit(&t, v.Style.Width)
 		}
-		if err := table.t.Write(&v.b, v.Style); err != nil {
+		v.b.WriteByte('\n')
+		if err := t.Write(&v.b, v.Style); err != nil {
 			return err
 		}
-		if hidden := table.n - len(table.t.Rows); hidden > 0 {
+		if hidden -= len(t.Rows); hidden > 0 {
 			fmt.Fprintf(&v.b, "... and %d more (-v shows all)\n", hidden)
 		}
 	}
@@ -160,13 +156,14 @@ func (v *view) summary() {
 	}
 }
 
+// nodeTable lists the nodes; a screen has no room for all columns.
 func (v *view) nodeTable() report.Table {
-	t := report.Table{Header: []string{"NODE", "STATE", "KUBELET", "VM", "ZONE", "TYPE", "CHECKS"}}
+	t := report.Table{Header: []string{"NODE", "STATE", "VM", "CHECKS", "KUBELET", "ZONE", "TYPE"}}
 	noVM := "none"
 	if v.unread(decide.VMs) {
 		noVM = "?"
 	}
-	for i := range v.shown(len(v.Nodes.Items)) {
+	for i := range v.Nodes.Items {
 		n := &v.Nodes.Items[i]
 		state := "Ready"
 		if !n.Ready {
@@ -175,22 +172,21 @@ func (v *view) nodeTable() report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, cmp.Or(n.Kubelet, "-"), cmp.Or(n.VMState, noVM), cmp.Or(n.Zone, "-"), cmp.Or(n.Type, "-"), v.codes(n.Problems))
+		t.Add(n.Name, state, cmp.Or(n.VMState, noVM), v.codes(n.Problems), cmp.Or(n.Kubelet, "-"), cmp.Or(n.Zone, "-"), cmp.Or(n.Type, "-"))
 	}
 	return t
 }
 
 func (v *view) serviceTable() report.Table {
-	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
-	rules := func(s *Service) string { return fmt.Sprintf("%d/%d", s.Rules, len(s.Ports)) }
-	if v.unread(decide.Balancers) {
-		rules = func(s *Service) string { return fmt.Sprintf("?/%d", len(s.Ports)) }
-	}
-	for i := range v.shown(len(v.Services.Items)) {
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHECKS", "AGE", "PORTS"}}
+	for i := range v.Services.Items {
 		x := &v.Services.Items[i]
-		age := duration.HumanDuration(time.Duration(x.AgeSeconds * float64(time.Second)))
-		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.few(x.Ports, 3, ","),
-			rules(x), age, v.codes(x.Problems))
+		rules := strconv.Itoa(x.Rules)
+		if v.unread(decide.Balancers) {
+			rules = "?"
+		}
+		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), fmt.Sprintf("%s/%d", rules, len(x.Ports)),
+			v.codes(x.Problems), duration.HumanDuration(time.Duration(x.AgeSeconds*float64(time.Second))), strings.Join(x.Ports, ","))
 	}
 	return t
 }
@@ -230,51 +226,32 @@ func (v *view) problems() {
 	}
 }
 
-// fit makes a table as narrow as the screen: columns go, then what is long in the others is cut.
-func fit(t *report.Table, width int, drop []string) {
-	if width <= 0 {
-		return
-	}
-	for _, name := range drop {
-		i := slices.Index(t.Header, name)
-		if t.Width() <= width || i < 0 {
-			continue
-		}
-		t.Header = slices.Delete(slices.Clone(t.Header), i, i+1)
-		for r := range t.Rows {
-			t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
+// fit makes a table as narrow as a screen: columns go, the last first, then names are cut.
+func fit(t *report.Table, width int) {
+	const columns, least = 4, 12
+	for n := len(t.Header); width > 0 && t.Width() > width && n > columns; n-- {
+		t.Header = t.Header[:n-1]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][:n-1]
 		}
 	}
-	const least = 12
-	for column := 0; column < len(t.Header) && t.Width() > width; column++ {
-		over := t.Width() - width
-		widest := 0
+	names := 0
+	for _, row := range t.Rows {
+		names = max(names, len([]rune(row[0])))
+	}
+	if over := t.Width() - width; width > 0 && over > 0 {
 		for _, row := range t.Rows {
-			widest = max(widest, len([]rune(row[column])))
-		}
-		for _, row := range t.Rows {
-			row[column] = terminal.Cut(row[column], max(widest-over, least))
+			row[0] = terminal.Cut(row[0], max(names-over, least))
 		}
 	}
 }
 
-// few joins texts, only the first of them where not all are wanted.
-func (v *view) few(all []string, enough int, separator string) string {
-	if len(all) <= enough || v.All {
-		return strings.Join(all, separator)
+// codes are those of the checks that name an object, on a screen the first two.
+func (v *view) codes(all []string) string {
+	if n := len(all); n > 2 && !v.All {
+		return fmt.Sprintf("%s %s +%d", all[0], all[1], n-2)
 	}
-	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], separator), len(all)-enough)
-}
-
-// codes are those of the checks that name an object.
-func (v *view) codes(all []string) string { return cmp.Or(v.few(all, 2, " "), "-") }
-
-// shown returns how many of n rows of a table are listed.
-func (v *view) shown(n int) int {
-	if v.All {
-		return n
-	}
-	return min(n, v.rows)
+	return cmp.Or(strings.Join(all, " "), "-")
 }
 
 func ago(c *Controller) string {
