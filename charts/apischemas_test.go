@@ -190,7 +190,7 @@ func TestKubeVersion(t *testing.T) {
 		assert.NoError(t, renderFor(t, minor+".0"))
 		assert.NoError(t, renderFor(t, minor+".0-gke.1"))
 	}
-	assert.ErrorContains(t, renderFor(t, "v1.32.9"), "the chart needs Kubernetes >=1.33.0-0, this is v1.32.9")
+	assert.ErrorContains(t, renderFor(t, "v1.32.9"), "requires kubeVersion: >=1.33.0-0 which is incompatible with Kubernetes v1.32.9")
 }
 
 func renderFor(t *testing.T, version string) error {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // wrongValues is an entry of testdata/wrong-values.yaml: values, and what is said of them.
@@ -37,7 +37,7 @@ func TestWrongValues(t *testing.T) {
 	c := load(t)
 	for i, wrong := range list {
 		_, err := renderWith(wrong.Values, c)
-		var typed *helm.ValuesError
+		var typed *report.Error
 		if !errors.As(err, &typed) {
 			t.Errorf("%v: %v", wrong.Values, err)
 			continue

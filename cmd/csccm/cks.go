@@ -297,7 +297,7 @@ doctor checks it at the end.`,
 		for _, value := range charts.set {
 			in.Typed = append(in.Typed, "--set", value)
 		}
-		in.Chart, in.Values, err = charts.load(ctx)
+		in.Chart, in.Values, err = charts.load()
 		o.Install = func(ctx context.Context, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
 		return err
 	}, cks.Create, o)

@@ -44,7 +44,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"doctor", "--watch", "--interval", "0"}, "--interval 0s is too short"},
 		{[]string{"doctor", "-o", "xml"}, "text, short, json, yaml"},
 		{[]string{"doctor", "everything"}, "no arguments"},
-		{[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
+		{[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: additional properties 'flavour' not allowed"},
 		{[]string{"instal"}, `unknown command "instal", did you mean install?`},
 		{[]string{"install", "--accept", "web"}, `--accept or --pin "web" is neither NAMESPACE/NAME of a Service nor all`},
 		{[]string{"install", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},

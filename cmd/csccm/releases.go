@@ -36,7 +36,7 @@ older chart is refused unless --allow-downgrade is given.`,
   csccm upgrade --set replicaCount=3 --yes
   csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm`,
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) (err error) {
-		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
+		if o.Chart, o.Values, err = charts.load(); err != nil {
 			return err
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {
@@ -66,11 +66,7 @@ balancers are not touched.`,
   csccm rollback 3 --dry-run`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.Offer(func(ctx context.Context) (names []string, err error) {
-			client, err := helm.New(g.Kube, *g.Kube.Namespace, nil)
-			if err != nil {
-				return nil, err
-			}
-			history, err := client.History(ctx, g.Release)
+			history, err := helm.New(g.Kube, *g.Kube.Namespace, g.Debugf()).History(ctx, g.Release)
 			for i := range history {
 				r := &history[i]
 				names = append(names, cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))

@@ -160,11 +160,7 @@ func askVersions(ctx context.Context, g *cli.Globals, v *versions.Versions) erro
 	if err != nil {
 		return err
 	}
-	client, err := helm.New(g.Kube, c.Namespace, g.Debugf())
-	if err != nil {
-		return err
-	}
-	return v.Ask(ctx, c, client, g.Release)
+	return v.Ask(ctx, c, helm.New(g.Kube, c.Namespace, g.Debugf()), g.Release)
 }
 
 func newCompletionCommand(g *cli.Globals) *cobra.Command {

@@ -164,7 +164,7 @@ func readLogs(ctx context.Context, r *reading, f *Facts) (err error) {
 	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
 		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
-		lines, _ := podlog.ParseAll(string(raw), f.At)
+		lines := podlog.ParseAll(string(raw), f.At)
 		return decide.Log{Pod: p.Name, Lines: lines}, err
 	})
 	return err

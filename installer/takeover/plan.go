@@ -251,11 +251,6 @@ func PlanOrder(c *family.Controllers) *Plan {
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
 		switch {
-		case old.Family == family.InTree:
-			p.Problems = append(p.Problems, Problem{
-				fmt.Sprintf("%s runs a cloud provider of its own", old),
-				"start kube-controller-manager with --cloud-provider=external (Kubernetes before 1.31), then run the command again",
-			})
 		case old.Family == family.Other:
 			p.Problems = append(p.Problems, Problem{
 				fmt.Sprintf("%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image),

@@ -144,7 +144,6 @@ func TestOrder(t *testing.T) {
 		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, 0, []string{named, "Order: " + theirs}},
 		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
 		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
-		"in-tree":            {[]family.Predecessor{old(family.InTree, 1, nil)}, Nothing, 1, []string{named, "a cloud provider of its own"}},
 		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, Nothing, 1, []string{named, "that csccm does not know"}},
 	} {
 		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}})

@@ -162,17 +162,14 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 		return c
 	}
 	var err error
-	if s.chart, err = helm.LoadContext(t.Context(), chartDir, "", false); err != nil {
+	if s.chart, err = helm.Load(chartDir, "", false); err != nil {
 		t.Fatal(err)
 	}
-	s.helm, err = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {
+	s.helm = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {
 		if text, ok := strings.CutPrefix(fmt.Sprintf(format, v...), "API server: "); ok {
 			s.HandleWarningHeader(0, "", text)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

@@ -142,7 +142,7 @@ func chartAlone(ctx context.Context, e *env) (string, error) {
 	flags := cluster.NewFlags()
 	cache := e.home + "/cache"
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
-	client := must(helm.New(flags, namespace, func(string, ...any) {}))
+	client := helm.New(flags, namespace, func(string, ...any) {})
 	chart := must(helm.Embedded())
 	values := map[string]any{"controlPlaneOnly": false} // no Node has the label of control plane nodes
 	must(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart, Values: values}))

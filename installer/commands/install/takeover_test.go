@@ -184,20 +184,6 @@ func (e *env) requireStopped(t *testing.T) {
 	require.Zero(t, *d.Spec.Replicas)
 }
 
-func inTreeManager() *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager-cp", Labels: map[string]string{"component": "kube-controller-manager"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "kube-controller-manager", Args: []string{"--cloud-provider=cloudstack"}}}},
-	}
-}
-
-func TestInstallStopsAtInTreeProvider(t *testing.T) {
-	t.Parallel()
-	e, notes := takenEnv(t, leftby.Apache, append(leftby.ApacheObjects(), inTreeManager())...)
-	testenv.RequireRefusal(t, e.installer(t, e.taking(t)).Run(t.Context()), "", "--cloud-provider=external", 3)
-	require.Empty(t, notes())
-}
-
 // The checks before the install know whose place is taken; those after it do not let him pass.
 func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	t.Parallel()

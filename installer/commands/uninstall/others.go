@@ -69,7 +69,7 @@ func (p *Plan) notByHelm(ctx context.Context, u *run) error {
 		return err
 	}
 	return &report.Error{
-		What: fmt.Sprintf("nothing was changed: %s %s/%s was not made by Helm", w.Kind, w.Namespace, w.Name),
+		What: fmt.Sprintf("nothing was changed: %s was not made by Helm", w),
 		Fix:  "delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
 		Code: report.ExitCheckFailed,
 	}

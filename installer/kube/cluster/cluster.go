@@ -10,9 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -26,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	csccm "github.com/csccm/csccm/pkg/version"
 )
 
@@ -57,35 +54,8 @@ type Cluster struct {
 	Name string
 }
 
-// requestLimit is how long the API server may take for one request, apart from those that stay open.
+// requestLimit is how long the API server may take for one request.
 const requestLimit = 15 * time.Second
-
-// limited ends requests at that time.
-type limited struct{ next http.RoundTripper }
-
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if q := r.URL.Query(); q.Get("watch") != "" || q.Get("follow") != "" {
-		return l.next.RoundTrip(r)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
-	response, err := l.next.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	response.Body = limitedBody{response.Body, cancel}
-	return response, nil
-}
-
-type limitedBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b limitedBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
-}
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
 func NewFlags() *genericclioptions.ConfigFlags {
@@ -108,7 +78,7 @@ func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
 
 func tune(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = qps, burst
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
+	c.Timeout = requestLimit
 	c.UserAgent = "csccm/" + csccm.Version
 	// Warnings of the API server are for developers of the calling program.
 	c.WarningHandler = rest.NoWarnings{}
@@ -125,12 +95,11 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	}
 	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
-		return nil, &Error{What: fmt.Sprintf("kubeconfig: context %q does not exist", name), Fix: "name one with --context: " + strings.Join(names, ", ")}
+		return nil, newError(fmt.Sprintf("kubeconfig: context %q does not exist", name), "name one with --context: "+strings.Join(names, ", "), nil)
 	}
-	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0
-	inCluster = inCluster && ptr.Deref(flags.APIServer, "") == ""
+	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
 	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return nil, noCluster(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+		return nil, noCluster(cmp.Or(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar)))
 	}
 	if c.REST, err = flags.ToRESTConfig(); err != nil {
 		return nil, explainConfig(err)
@@ -199,39 +168,16 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	err = c.Explain(err)
 	var known *Error
 	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
-		err = &Error{
-			What: fmt.Sprintf("Kubernetes API %s: what answers is no Kubernetes API: %v", c.Server, err),
-			Fix:  "check the server URL of this context; a proxy or a login page may answer in its place", Err: err,
-		}
+		err = newError(fmt.Sprintf("Kubernetes API %s: what answers is no Kubernetes API", c.Server),
+			"check the server URL of this context; a proxy or a login page may answer in its place", err)
 	}
 	return info, err
-}
-
-// Explain turns an error of the API server or of the way there into an *Error with a remedy; nil
-// and what needs no explanation are returned as they are.
-func (c *Cluster) Explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	var known *Error
-	var cloud *cloudstack.Error // the network beyond it is not the way to the API server
-	if errors.As(err, &known) || errors.As(err, &cloud) {
-		return err
-	}
-	return explainCall(c.Server, err)
 }
 
 // explainConfig explains why no connection can be made at all.
 func explainConfig(err error) error {
 	if clientcmd.IsEmptyConfig(err) {
-		return errNoKubeconfig
+		return noCluster("")
 	}
-	if clientcmd.IsContextNotFound(err) {
-		return &Error{What: err.Error(), Fix: "name a context that `kubectl config get-contexts` shows", Err: err}
-	}
-	return &Error{
-		What: fmt.Sprintf("kubeconfig: %v", err),
-		Fix:  "check --kubeconfig, --context and the file that KUBECONFIG names",
-		Err:  err,
-	}
+	return newError("kubeconfig", "check --kubeconfig, --context and the file that KUBECONFIG names", err)
 }

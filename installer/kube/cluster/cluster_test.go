@@ -120,16 +120,15 @@ func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	_, err := New(NewFlags())
-	require.ErrorIs(t, err, errNoKubeconfig)
-	require.ErrorContains(t, err, "none, which does not exist")
-	require.Contains(t, remedyOf(t, err), "correct KUBECONFIG")
+	require.ErrorContains(t, err, "none does not exist, or has no cluster")
+	require.Contains(t, remedyOf(t, err), "set KUBECONFIG")
 
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	f := NewFlags()
 	f.KubeConfig = &empty
 	_, err = New(f)
-	require.EqualError(t, err, "no kubeconfig: --kubeconfig names "+empty+", which has no cluster")
+	require.EqualError(t, err, "no kubeconfig: "+empty+" does not exist, or has no cluster")
 	remedyOf(t, err)
 	t.Setenv("KUBECONFIG", "")
 	_, err = New(NewFlags())
@@ -249,37 +248,31 @@ func TestDetect(t *testing.T) {
 		}
 		return n
 	}
-	plain := node("a", "v1.37.1", "Ubuntu 24.04")
+	plain, control := node("a", "v1.37.1", "Ubuntu 24.04"), node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian")
 	tests := []struct {
-		name  string
-		facts DistributionFacts
-		want  Distribution
+		name            string
+		nodes           []corev1.Node
+		kubeadm, secret bool
+		want            Distribution
 	}{
-		{"nothing known", DistributionFacts{Nodes: []corev1.Node{plain}}, Unknown},
-		{"no nodes", DistributionFacts{}, Unknown},
-		{"kubeadm", DistributionFacts{Nodes: []corev1.Node{plain}, KubeadmConfig: true}, Kubeadm},
-		{"k3s by version", DistributionFacts{Nodes: []corev1.Node{plain, node("b", "v1.36.1+k3s1", "Alpine")}}, K3s},
-		{"k3s by annotation", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Alpine", "k3s.io/node-args")}}, K3s},
-		{"RKE2", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1+rke2r1", "SLES")}}, RKE2},
-		{"k0s", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1+k0s", "Debian")}}, K0s},
-		{"Talos", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Talos (v1.12)")}}, Talos},
-		{"Cluster API over kubeadm", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")}, KubeadmConfig: true}, ClusterAPI},
-		{"CKS", DistributionFacts{
-			Nodes:         []corev1.Node{node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian"), node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")},
-			KubeadmConfig: true, CloudStackSecret: true,
-		}, CKS},
-		{"CKS with a VM that somebody added", DistributionFacts{
-			Nodes: []corev1.Node{node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian"), plain}, KubeadmConfig: true, CloudStackSecret: true,
-		}, CKS},
-		{"kubeadm with a provider for CloudStack is not CKS", DistributionFacts{Nodes: []corev1.Node{plain}, KubeadmConfig: true, CloudStackSecret: true}, Kubeadm},
-		{"kubeadm with names like those of CKS", DistributionFacts{
-			Nodes: []corev1.Node{node("prod-control-1", "v1.33.1", "Debian"), node("prod-node-1", "v1.33.1", "Debian")}, KubeadmConfig: true, CloudStackSecret: true,
-		}, Kubeadm},
+		{"nothing known", []corev1.Node{plain}, false, false, Unknown},
+		{"no nodes", nil, false, false, Unknown},
+		{"kubeadm", []corev1.Node{plain}, true, false, Kubeadm},
+		{"k3s by version", []corev1.Node{plain, node("b", "v1.36.1+k3s1", "Alpine")}, false, false, K3s},
+		{"k3s by annotation", []corev1.Node{node("b", "v1.36.1", "Alpine", "k3s.io/node-args")}, false, false, K3s},
+		{"RKE2", []corev1.Node{node("b", "v1.36.1+rke2r1", "SLES")}, false, false, RKE2},
+		{"k0s", []corev1.Node{node("b", "v1.36.1+k0s", "Debian")}, false, false, K0s},
+		{"Talos", []corev1.Node{node("b", "v1.36.1", "Talos (v1.12)")}, false, false, Talos},
+		{"Cluster API over kubeadm", []corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")}, true, false, ClusterAPI},
+		{"CKS", []corev1.Node{control, node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")}, true, true, CKS},
+		{"CKS with a VM that somebody added", []corev1.Node{control, plain}, true, true, CKS},
+		{"kubeadm with a provider for CloudStack is not CKS", []corev1.Node{plain}, true, true, Kubeadm},
+		{"kubeadm with names like those of CKS", []corev1.Node{node("prod-control-1", "v1.33.1", "Debian"), node("prod-node-1", "v1.33.1", "Debian")}, true, true, Kubeadm},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, by := Detect(tt.facts)
+			got, by := Detect(tt.nodes, tt.kubeadm, tt.secret)
 			require.Equal(t, tt.want, got)
 			require.NotEmpty(t, by)
 		})
@@ -290,11 +283,10 @@ func TestDistributionReadsTheCluster(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
 	c := NewForTest(fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "prod-control-19a2b3c4d5f"}},
 		&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
 		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")},
 	))
-	d, _, err := c.Distribution(t.Context(), nil)
+	d, _, err := c.Distribution(t.Context(), []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "prod-control-19a2b3c4d5f"}}})
 	require.NoError(t, err)
 	require.Equal(t, CKS, d)
 }

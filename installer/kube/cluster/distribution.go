@@ -29,43 +29,42 @@ const (
 	ClusterAPI Distribution = "Cluster API" // with the CloudStack provider, or another
 )
 
-// DistributionFacts are the facts that Detect decides by.
-type DistributionFacts struct {
-	Nodes []corev1.Node
-	// KubeadmConfig: ConfigMap kube-system/kubeadm-config exists.
-	KubeadmConfig bool
-	// CloudStackSecret: Secret kube-system/cloudstack-secret exists. CKS creates it in every cluster.
-	CloudStackSecret bool
+// marks are the distributions that a Node tells: by a part of its kubelet's version, the beginning of its OS image, or that of
+// the name of an annotation.
+var marks = []struct {
+	of                         Distribution
+	version, image, annotation string
+}{
+	{of: K3s, version: "+k3s", annotation: "k3s.io/"},
+	{of: RKE2, version: "+rke2", annotation: "rke2.io/"},
+	{of: K0s, version: "+k0s"},
+	{of: Talos, image: "Talos"},
+	{of: ClusterAPI, annotation: "cluster.x-k8s.io/"},
 }
 
-// byAnnotation are the distributions that annotations of their Nodes tell, by how the names begin.
-var byAnnotation = map[string]Distribution{"k3s.io/": K3s, "rke2.io/": RKE2, "cluster.x-k8s.io/": ClusterAPI}
-
-// Detect names the distribution, and what it was told by.
-func Detect(f DistributionFacts) (Distribution, string) {
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		version, image := n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage
-		for _, d := range []Distribution{K3s, RKE2, K0s} {
-			if strings.Contains(version, "+"+strings.ToLower(string(d))) {
-				return d, "kubelet version " + version
+// Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret: Secret
+// kube-system/cloudstack-secret exists, which CKS creates in every cluster.
+func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
+	for i := range nodes {
+		n := &nodes[i]
+		for _, m := range marks {
+			if version := n.Status.NodeInfo.KubeletVersion; m.version != "" && strings.Contains(version, m.version) {
+				return m.of, "kubelet version " + version
 			}
-		}
-		if strings.HasPrefix(image, "Talos") {
-			return Talos, "OS image " + image
-		}
-		for key := range n.Annotations {
-			for prefix, d := range byAnnotation {
-				if strings.HasPrefix(key, prefix) {
-					return d, "annotation " + key
+			if image := n.Status.NodeInfo.OSImage; m.image != "" && strings.HasPrefix(image, m.image) {
+				return m.of, "OS image " + image
+			}
+			for key := range n.Annotations {
+				if m.annotation != "" && strings.HasPrefix(key, m.annotation) {
+					return m.of, "annotation " + key
 				}
 			}
 		}
 	}
 	switch {
-	case f.KubeadmConfig && f.CloudStackSecret && slices.ContainsFunc(f.Nodes, cksControlNode):
+	case kubeadm && secret && slices.ContainsFunc(nodes, func(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }):
 		return CKS, "names of the control plane's nodes, Secret kube-system/cloudstack-secret"
-	case f.KubeadmConfig:
+	case kubeadm:
 		return Kubeadm, "ConfigMap kube-system/kubeadm-config"
 	}
 	return Unknown, "no mark of a known distribution"
@@ -78,42 +77,16 @@ var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 // CloudStack 4.21 adds existing VMs.
 func NamedByCKS(name string) bool { return cksName.MatchString(name) }
 
-func cksControlNode(n corev1.Node) bool {
-	return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-")
-}
-
-// Distribution reads the facts and detects. nodes may be nil: then they are read too.
+// Distribution detects the distribution by the nodes and what is in kube-system. What may not be read counts as not there, since
+// the distribution only chooses the words of a remedy.
 func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {
-	if nodes == nil {
-		list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
+	_, err := c.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
+	_, serr := c.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})
+	for _, err := range []error{err, serr} {
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			return Unknown, "", c.Explain(err)
 		}
-		nodes = list.Items
 	}
-	f := DistributionFacts{Nodes: nodes}
-	core := c.Kube.CoreV1()
-	_, err := core.ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
-	if f.KubeadmConfig, err = found(err); err != nil {
-		return Unknown, "", c.Explain(err)
-	}
-	_, err = core.Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})
-	if f.CloudStackSecret, err = found(err); err != nil {
-		return Unknown, "", c.Explain(err)
-	}
-	d, by := Detect(f)
+	d, by := Detect(nodes, err == nil, serr == nil)
 	return d, by, nil
-}
-
-// found reads the error of a Get: what may not be read counts as not there, since the distribution
-// only chooses the words of a remedy.
-func found(err error) (bool, error) {
-	switch {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return false, nil
-	default:
-		return false, err
-	}
 }

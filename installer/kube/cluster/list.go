@@ -5,9 +5,13 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and returns
@@ -42,4 +46,44 @@ func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R
 		})
 	}
 	return out, group.Wait()
+}
+
+// NodeNames returns the names of all Nodes.
+func NodeNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
+	for _, n := range List(ctx, &err, kube.CoreV1().Nodes().List).Items {
+		names = append(names, n.Name)
+	}
+	return names, err
+}
+
+// NamespaceNames returns the names of all namespaces.
+func NamespaceNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
+	for _, n := range List(ctx, &err, kube.CoreV1().Namespaces().List).Items {
+		names = append(names, n.Name)
+	}
+	return names, err
+}
+
+// ReleaseNames returns the names of the Helm releases in a namespace.
+func ReleaseNames(ctx context.Context, kube kubernetes.Interface, namespace string) (names []string, err error) {
+	for _, s := range ListOf(ctx, &err, metav1.ListOptions{LabelSelector: "owner=helm"}, kube.CoreV1().Secrets(namespace).List).Items {
+		names = append(names, s.Labels["name"])
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// PodLog returns the last lines of the log of a Pod's first container; of the one before, if that one has failed.
+func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
+	previous := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running == nil &&
+		pod.Status.ContainerStatuses[0].RestartCount > 0
+	o := &corev1.PodLogOptions{TailLines: &lines, Previous: previous}
+	if len(pod.Spec.Containers) > 0 {
+		o.Container = pod.Spec.Containers[0].Name
+	}
+	raw, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, o).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
+	}
+	return string(raw), nil
 }

@@ -27,6 +27,7 @@ func (c *Cluster) ReadOnly() (*Cluster, error) {
 	}
 	out.Flags = nil // Helm would make its own connection
 	out.REST = rest.CopyConfig(c.REST)
+	out.REST.Timeout = 0 // it watches
 	out.REST.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
 	var err error
 	out.Kube, err = kubernetes.NewForConfig(out.REST)

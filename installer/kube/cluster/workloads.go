@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
@@ -32,32 +33,80 @@ func InRelease(labels map[string]string, release string) bool {
 	return labels[NameLabel] == ChartName && labels[InstanceLabel] == release
 }
 
-// Workload is what Deployments and DaemonSets have in common.
+// Workload is what Deployments, DaemonSets and StatefulSets have in common.
 type Workload struct {
-	Kind          string
-	Meta          *metav1.ObjectMeta
-	Wanted, Ready int32
-	Selector      *metav1.LabelSelector
-	Pod           *corev1.PodSpec
+	Kind     string
+	Meta     *metav1.ObjectMeta
+	Selector *metav1.LabelSelector
+	Pod      *corev1.PodSpec
+	// Observed: the status is that of the current generation.
+	Observed                          bool
+	Wanted, Ready, Updated, Available int32
+	Old                               int32 // Pods of older templates that still exist
+	// Problem is why it has no Pods; "" if there is nothing to say.
+	Problem string
+	// Pods of the current template have the label PodLabel with the value Newest; if Newest is empty, all Pods count.
+	PodLabel, Newest string
 }
 
 func (w *Workload) String() string { return w.Kind + " " + w.Meta.Namespace + "/" + w.Meta.Name }
 
-// DeploymentOf is a Deployment as a workload.
+// DeploymentOf is a Deployment as a workload. Its ReplicaSets have Newest.
 func DeploymentOf(d *appsv1.Deployment) Workload {
-	return Workload{"Deployment", &d.ObjectMeta, ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas, d.Spec.Selector, &d.Spec.Template.Spec}
+	w := Workload{
+		Kind: "Deployment", Meta: &d.ObjectMeta, Selector: d.Spec.Selector, Pod: &d.Spec.Template.Spec, Observed: d.Status.ObservedGeneration >= d.Generation,
+		Wanted: ptr.Deref(d.Spec.Replicas, 1), Ready: d.Status.ReadyReplicas, Updated: d.Status.UpdatedReplicas, Available: d.Status.AvailableReplicas,
+		Old: d.Status.Replicas - d.Status.UpdatedReplicas, PodLabel: appsv1.DefaultDeploymentUniqueLabelKey,
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			w.Problem = "no Pod can be created: " + c.Message
+		}
+	}
+	return w
 }
 
-// Workloads lists Deployments, then DaemonSets, of a namespace.
-func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions) (all []Workload, err error) {
-	deployments := ListOf(ctx, &err, o, kube.AppsV1().Deployments(namespace).List).Items
-	sets := ListOf(ctx, &err, o, kube.AppsV1().DaemonSets(namespace).List).Items
-	for i := range deployments {
-		all = append(all, DeploymentOf(&deployments[i]))
+// daemonSetOf identifies current Pods by the generation of the template: reading ControllerRevisions would need an
+// additional permission.
+func daemonSetOf(d *appsv1.DaemonSet) Workload {
+	return Workload{
+		Kind: "DaemonSet", Meta: &d.ObjectMeta, Selector: d.Spec.Selector, Pod: &d.Spec.Template.Spec, Observed: d.Status.ObservedGeneration >= d.Generation,
+		Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady, Updated: d.Status.UpdatedNumberScheduled, Available: d.Status.NumberAvailable,
+		PodLabel: extensionsv1beta1.DaemonSetTemplateGenerationKey, Newest: d.Annotations[appsv1.DeprecatedTemplateGeneration],
 	}
-	for i := range sets {
-		d := &sets[i]
-		all = append(all, Workload{"DaemonSet", &d.ObjectMeta, d.Status.DesiredNumberScheduled, d.Status.NumberReady, d.Spec.Selector, &d.Spec.Template.Spec})
+}
+
+func statefulSetOf(s *appsv1.StatefulSet) Workload {
+	return Workload{
+		Kind: "StatefulSet", Meta: &s.ObjectMeta, Selector: s.Spec.Selector, Pod: &s.Spec.Template.Spec, Observed: s.Status.ObservedGeneration >= s.Generation,
+		Wanted: ptr.Deref(s.Spec.Replicas, 1), Ready: s.Status.ReadyReplicas, Updated: s.Status.UpdatedReplicas, Available: s.Status.AvailableReplicas,
+		Old: s.Status.Replicas - s.Status.UpdatedReplicas, PodLabel: appsv1.StatefulSetRevisionLabel, Newest: s.Status.UpdateRevision,
+	}
+}
+
+// Workloads lists the workloads of some kinds in a namespace; without kinds Deployments, then DaemonSets.
+func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions, kinds ...string) (all []Workload, err error) {
+	if len(kinds) == 0 {
+		kinds = []string{"Deployment", "DaemonSet"}
+	}
+	for _, kind := range kinds {
+		switch apps := kube.AppsV1(); kind {
+		case "Deployment":
+			list := ListOf(ctx, &err, o, apps.Deployments(namespace).List).Items
+			for i := range list {
+				all = append(all, DeploymentOf(&list[i]))
+			}
+		case "DaemonSet":
+			list := ListOf(ctx, &err, o, apps.DaemonSets(namespace).List).Items
+			for i := range list {
+				all = append(all, daemonSetOf(&list[i]))
+			}
+		case "StatefulSet":
+			list := ListOf(ctx, &err, o, apps.StatefulSets(namespace).List).Items
+			for i := range list {
+				all = append(all, statefulSetOf(&list[i]))
+			}
+		}
 	}
 	return all, err
 }

@@ -18,7 +18,6 @@ type Family string
 const (
 	Apache   Family = "apache"   // apache/cloudstack-kubernetes-provider
 	Leaseweb Family = "leaseweb" // Leaseweb's fork
-	InTree   Family = "in-tree"  // inside kube-controller-manager, before Kubernetes 1.31
 	Other    Family = "other"    // of another cloud, or not known
 )
 

@@ -32,7 +32,7 @@ const (
 // Predecessor is a workload that runs another cloud controller manager.
 type Predecessor struct {
 	Family    Family `json:"family"`
-	Kind      string `json:"kind"` // Deployment, DaemonSet, or Pod for InTree
+	Kind      string `json:"kind"` // Deployment or DaemonSet
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Image     string `json:"image"`
@@ -82,7 +82,6 @@ type Controllers struct {
 func Find(ctx context.Context, kube kubernetes.Interface, release, namespace string) (*Controllers, error) {
 	f := &Controllers{Own: Own{Lease: lease.Default}}
 	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
-	pods := cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,6 @@ func Find(ctx context.Context, kube kubernetes.Interface, release, namespace str
 			f.Predecessors = append(f.Predecessors, p)
 		}
 	}
-	f.Predecessors = append(f.Predecessors, inTree(pods)...)
 	return f, nil
 }
 
@@ -179,22 +177,4 @@ func ArgumentsOfChart(manifest string) []string {
 		}
 	}
 	return nil
-}
-
-// inTree finds kube-controller-managers that still run a provider of their own.
-func inTree(pods []corev1.Pod) []Predecessor {
-	var out []Predecessor
-	for i := range pods {
-		p := &pods[i]
-		for j := range p.Spec.Containers {
-			c := &p.Spec.Containers[j]
-			if c.Name != "kube-controller-manager" && p.Labels["component"] != "kube-controller-manager" {
-				continue
-			}
-			if v, found := Argument(Arguments(c), "cloud-provider"); found && v != "" && v != "external" {
-				out = append(out, Predecessor{Family: InTree, Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Image: c.Image, Wanted: 1})
-			}
-		}
-	}
-	return out
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
@@ -41,12 +39,6 @@ func TestRecognise(t *testing.T) {
 		require.Equal(t, tt.family, p.Family, name)
 		require.Equal(t, tt.lease, p.Lease, name)
 	}
-	kcm := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kcm"}, Spec: corev1.PodSpec{Containers: []corev1.Container{
-		{Name: "kube-controller-manager", Command: []string{"kube-controller-manager", "--cloud-provider=cloudstack"}},
-	}}}
-	require.Len(t, inTree([]corev1.Pod{kcm}), 1)
-	kcm.Spec.Containers[0].Command[1] = "--cloud-provider=external"
-	require.Empty(t, inTree([]corev1.Pod{kcm}))
 }
 
 // The lease counts whatever kind of workload the chart makes: by it is decided which controller ends first.

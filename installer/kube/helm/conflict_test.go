@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	restfake "k8s.io/client-go/rest/fake"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // clusterRoleKube reports one existing ClusterRole as the only object of the release.
@@ -78,7 +80,7 @@ func TestApplyWithForeignObject(t *testing.T) {
 	}{
 		"of no release": {
 			metav1.ObjectMeta{Name: "r"},
-			"release cloudstack-ccm: ClusterRole r exists and belongs to no Helm release",
+			"exists and cannot be imported into the current release",
 		},
 		"of another release": {
 			metav1.ObjectMeta{
@@ -86,7 +88,7 @@ func TestApplyWithForeignObject(t *testing.T) {
 				Labels:      map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 				Annotations: map[string]string{"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "cloud"},
 			},
-			"release cloudstack-ccm: ClusterRole r exists and belongs to release cloud/other",
+			`current value is "other"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +96,10 @@ func TestApplyWithForeignObject(t *testing.T) {
 			f := newFixture(t)
 			f.withClusterRole(tc.existing)
 			_, err := f.Apply(t.Context(), request(t, nil))
-			require.EqualError(t, err, tc.want)
+			require.ErrorContains(t, err, tc.want)
+			var e *report.Error
+			require.ErrorAs(t, err, &e)
+			require.Contains(t, e.Fix, "kubectl delete clusterrole r")
 			_, err = f.Get(t.Context(), testName)
 			require.ErrorIs(t, err, ErrReleaseNotFound, "nothing was stored")
 		})

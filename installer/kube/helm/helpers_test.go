@@ -45,11 +45,11 @@ func newFixture(t *testing.T) *fixture {
 		kube:  &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
 		store: storage.Init(memory),
 	}
-	f.Client = newClient(testNamespace, func(format string, v ...any) {
+	f.Client = &Client{namespace: testNamespace, log: func(format string, v ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, v...))
-	})
+	}}
 	f.configuration = func() (*action.Configuration, error) {
 		capabilities := chartutil.DefaultCapabilities.Copy()
 		capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}

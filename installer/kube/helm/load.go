@@ -4,8 +4,6 @@
 package helm
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +18,13 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli"
-	"helm.sh/helm/v3/pkg/helmpath"
 	"helm.sh/helm/v3/pkg/registry"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// LoadContext loads a chart from
+// Load loads a chart from
 //
 //   - a directory or a packaged chart (path/to/cloudstack-ccm, cloudstack-ccm-0.1.0.tgz),
 //   - the URL of a packaged chart (https://host/path/cloudstack-ccm-0.1.0.tgz),
@@ -35,54 +33,43 @@ import (
 //
 // Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
 // registry without TLS.
-func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
-	if ref == "" {
-		return nil, errors.New("no chart: want a directory, a .tgz file, a URL or an oci:// reference")
-	}
-	scheme, _, remote := strings.Cut(ref, "://")
-	if remote && scheme != "http" && scheme != "https" && scheme != "oci" {
-		return nil, loadError(redact(ref), false, fmt.Errorf("scheme %s is none of http, https, oci", scheme))
-	}
-	path := ref
-	var err error
+func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
+	load, remote := loader.Load, strings.Contains(ref, "://")
 	if remote {
-		dir, derr := os.MkdirTemp("", "csccm-chart-*")
-		if derr != nil {
-			return nil, derr
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		path, err = download(ctx, dir, ref, chartVersion, plainHTTP)
-	} else {
-		_, err = os.Stat(ref)
+		load = func(string) (*chart.Chart, error) { return download(ref, chartVersion, plainHTTP) }
 	}
-	var loaded *chart.Chart
-	if err == nil {
-		loaded, err = loader.Load(path)
+	loaded, err := load(ref)
+	if err == nil && loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
+		err = fmt.Errorf("it is of type %s and cannot be installed", loaded.Metadata.Type)
+	}
+	if u, uerr := url.Parse(ref); uerr == nil && remote {
+		ref = u.Redacted()
 	}
 	if err == nil {
-		err = validate(loaded)
+		return &Chart{loaded, ref}, nil
 	}
-	if err != nil {
-		return nil, loadError(redact(ref), remote, err)
+	e := &report.Error{What: "chart " + ref, Err: err, Fix: "correct --chart; without it csccm uses its embedded chart"}
+	if remote {
+		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is for a registry without TLS"
+	} else { // the command line is the only possible cause
+		e.Code = report.ExitUsage
 	}
-	return &Chart{chart: loaded, Source: redact(ref)}, nil
+	return nil, e
 }
 
-// redact hides a password in a URL.
-func redact(ref string) string {
-	u, err := url.Parse(ref)
-	if err != nil || u.User == nil {
-		return ref
-	}
-	return u.Redacted()
-}
-
-// download has Helm download a chart into a directory, and returns the file. Helm knows no context.
-func download(ctx context.Context, dir, ref, chartVersion string, plainHTTP bool) (string, error) {
+// download has Helm download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
+func download(ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 	u, err := url.Parse(ref)
 	if err != nil {
-		return "", fmt.Errorf("not a URL: %w", err)
+		return nil, errors.New("not a URL") // the error has the password
 	}
+	dir, err := os.MkdirTemp("", "csccm-chart-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	settings := cli.New()
+	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
 	install := action.NewInstall(&action.Configuration{})
 	install.Version, install.PlainHTTP = strings.TrimPrefix(chartVersion, "v"), plainHTTP
 	install.Username = u.User.Username()
@@ -92,36 +79,20 @@ func download(ctx context.Context, dir, ref, chartVersion string, plainHTTP bool
 	if u.Scheme != "oci" && !strings.HasSuffix(u.Path, ".tgz") {
 		install.RepoURL, name = name, charts.Name
 	}
-	client, err := registryClient(u.Hostname(), plainHTTP)
+	client, err := registryClient(u.Hostname(), settings.RegistryConfig, plainHTTP)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	install.SetRegistryClient(client)
-	settings := cli.New() // none of the paths is the user's
-	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
-	type answer struct {
-		file string
-		err  error
+	file, err := install.LocateChart(name, settings)
+	if err != nil {
+		return nil, err
 	}
-	done := make(chan answer, 1)
-	go func() {
-		file, err := install.LocateChart(name, settings)
-		done <- answer{file, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case a := <-done:
-		if errors.Is(a.err, http.ErrSchemeMismatch) {
-			return "", fmt.Errorf("%w (--plain-http is for a registry without TLS)", a.err)
-		}
-		return a.file, a.err
-	}
+	return loader.Load(file)
 }
 
-// registryClient returns Helm's client for a registry, with the login of `helm registry login`.
-func registryClient(host string, plainHTTP bool) (*registry.Client, error) {
-	credentials := cmp.Or(os.Getenv("HELM_REGISTRY_CONFIG"), helmpath.ConfigPath(registry.CredentialsFileBasename))
+// registryClient returns Helm's client for a registry.
+func registryClient(host, credentials string, plainHTTP bool) (*registry.Client, error) {
 	options := []registry.ClientOption{
 		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(credentials),
 	}

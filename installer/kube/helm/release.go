@@ -38,32 +38,36 @@ type Release struct {
 // Deployed reports whether this revision is deployed.
 func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
 
-func toRelease(rel *release.Release) *Release {
-	if rel == nil {
-		return nil
-	}
-	out := &Release{
-		Name:      rel.Name,
-		Namespace: rel.Namespace,
-		Revision:  rel.Version,
-		Manifest:  rel.Manifest,
-		Values:    rel.Config,
-	}
-	for _, hook := range rel.Hooks {
-		if slices.Contains(hook.Events, release.HookTest) {
-			out.Tests = append(out.Tests, hook.Manifest)
+// releases converts revisions as Helm stores them.
+func releases(stored []*release.Release) []Release {
+	out := make([]Release, 0, len(stored))
+	for _, rel := range stored {
+		r := Release{
+			Name: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Manifest: rel.Manifest, Values: rel.Config,
+			Status: rel.Info.Status.String(), Notes: rel.Info.Notes, Updated: rel.Info.LastDeployed.Time,
 		}
-	}
-	if rel.Info != nil {
-		out.Status = rel.Info.Status.String()
-		out.Notes = rel.Info.Notes
-		out.Updated = rel.Info.LastDeployed.Time
-	}
-	if rel.Chart != nil && rel.Chart.Metadata != nil {
-		out.ChartVersion = rel.Chart.Metadata.Version
-		out.AppVersion = rel.Chart.Metadata.AppVersion
+		for _, hook := range rel.Hooks {
+			if slices.Contains(hook.Events, release.HookTest) {
+				r.Tests = append(r.Tests, hook.Manifest)
+			}
+		}
+		if rel.Chart != nil && rel.Chart.Metadata != nil {
+			r.ChartVersion, r.AppVersion = rel.Chart.Metadata.Version, rel.Chart.Metadata.AppVersion
+		}
+		out = append(out, r)
 	}
 	return out
+}
+
+// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The values
+// of one that never was may be the cause of its failure. history is that of the release, the newest first.
+func Values(history []Release) map[string]any {
+	for i := range history {
+		if history[i].Deployed() {
+			return history[i].Values
+		}
+	}
+	return nil
 }
 
 // UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.

@@ -23,7 +23,7 @@ func TestRemediesOfTheDocs(t *testing.T) {
 	for _, d := range []cluster.Distribution{
 		cluster.Kubeadm, cluster.K3s, cluster.RKE2, cluster.K0s, cluster.Talos, cluster.CKS, cluster.ClusterAPI, cluster.Unknown,
 	} {
-		parts = append(parts, pages.Part{Name: "remedy: " + string(d), Want: "> " + Remedy(d)})
+		parts = append(parts, pages.Part{Name: "remedy: " + string(d), Want: "> " + remedies[d]})
 	}
 	stale, err := pages.Refresh(filepath.Join("..", "..", "..", "docs", "distributions.md"), parts, *update)
 	require.NoError(t, err)

@@ -27,25 +27,21 @@ const (
 	FailureGateOff     Failure = "the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)"
 	FailureNoAddress   Failure = "the node has no address yet, so the API server cannot ask its kubelet"
 	FailureUnreachable Failure = "the API server does not reach the kubelet"
-	FailureNoNode      Failure = "the node does not exist any more"
 	FailureTimeout     Failure = "no answer in time"
 	FailureOther       Failure = "not readable"
 )
 
-// remedy returns what to do.
-func (f Failure) remedy() string {
-	switch f {
-	case FailureForbidden:
-		return "run csccm as a cluster administrator, or grant get on nodes/proxy"
-	case FailureKubeletAuth:
-		return "check --kubelet-client-certificate of the API server and the kubelet's authorization mode"
-	case FailureNoAddress:
-		return "install the controller, which gives the node its addresses, and check again"
-	case FailureUnreachable, FailureTimeout:
-		return "check that the kubelet runs and that port 10250 of the node is open to the control plane"
-	case FailureGateOff, FailureNoNode, FailureOther:
-	}
-	return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+const (
+	fixPort = "check that the kubelet runs and that port 10250 of the node is open to the control plane"
+	fixLook = "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+)
+
+// fixes are what to do about failures.
+var fixes = map[Failure]string{
+	"": fixLook, FailureGateOff: fixLook, FailureOther: fixLook, FailureUnreachable: fixPort, FailureTimeout: fixPort,
+	FailureForbidden:   "run csccm as a cluster administrator, or grant get on nodes/proxy",
+	FailureKubeletAuth: "check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
+	FailureNoAddress:   "install the controller, which gives the node its addresses, and check again",
 }
 
 // mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text
@@ -70,22 +66,15 @@ type prober struct {
 
 // ask requests the flags of one kubelet.
 func (p *prober) ask(ctx context.Context, node string) Answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
-	if err != nil {
-		return failed(err)
-	}
-	req.Header.Set("Accept", mediaTypes)
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil {
-		return failed(fmt.Errorf("answer cut off: %w", err))
-	}
-	if resp.StatusCode != http.StatusOK {
-		return classify(resp.StatusCode, body)
+	code, body, err := p.get(ctx, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz"))
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return Answer{Failure: FailureTimeout}
+	case err != nil:
+		return Answer{Failure: FailureOther, Detail: err.Error()}
+	case code != http.StatusOK:
+		return classify(code, body)
 	}
 	var answer struct {
 		Kind  string            `json:"kind"`
@@ -97,16 +86,23 @@ func (p *prober) ask(ctx context.Context, node string) Answer {
 	return Answer{Flags: answer.Flags}
 }
 
-func failed(err error) Answer {
-	var netErr net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout() {
-		return Answer{Failure: FailureTimeout}
+func (p *prober) get(ctx context.Context, from *url.URL) (code int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), http.NoBody)
+	if err != nil {
+		return 0, nil, err
 	}
+	req.Header.Set("Accept", mediaTypes)
+	resp, err := p.client.Do(req)
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // the URL is not useful to the reader
 	}
-	return Answer{Failure: FailureOther, Detail: err.Error()}
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	return resp.StatusCode, body, err
 }
 
 // classify returns the failure for an HTTP status other than 200. The API server's own errors are Status objects, the
@@ -114,41 +110,22 @@ func failed(err error) Answer {
 func classify(code int, body []byte) Answer {
 	var s metav1.Status
 	fromServer := json.Unmarshal(body, &s) == nil && s.Kind == "Status"
-	text := firstLine(string(body))
+	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	if fromServer {
 		text = s.Message
 	}
-	f := FailureOther
+	refused := code == http.StatusForbidden || code == http.StatusUnauthorized
 	switch {
 	case strings.Contains(text, "no preferred addresses found"):
 		return Answer{Failure: FailureNoAddress}
-	case code == http.StatusNotAcceptable: // a kubelet that only serves text
+	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer: // one that only serves text, or nothing
 		return Answer{Failure: FailureGateOff}
-	case (code == http.StatusForbidden || code == http.StatusUnauthorized) && fromServer:
-		f = FailureForbidden
-	case code == http.StatusForbidden || code == http.StatusUnauthorized:
-		f = FailureKubeletAuth
-	case code == http.StatusNotFound && fromServer:
-		return Answer{Failure: FailureNoNode}
-	case code == http.StatusNotFound:
-		return Answer{Failure: FailureGateOff}
-	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway,
-		strings.Contains(text, "error trying to reach service"), strings.Contains(text, "dial tcp"):
-		f = FailureUnreachable
-	case code == http.StatusGatewayTimeout:
-		f = FailureTimeout
+	case refused && fromServer:
+		return Answer{Failure: FailureForbidden, Detail: text}
+	case refused:
+		return Answer{Failure: FailureKubeletAuth, Detail: text}
+	case code >= http.StatusBadGateway, strings.Contains(text, "error trying to reach service"), strings.Contains(text, "dial tcp"):
+		return Answer{Failure: FailureUnreachable, Detail: strings.TrimPrefix(text, "error trying to reach service: ")}
 	}
-	if f == FailureOther {
-		text = fmt.Sprintf("HTTP %d: %s", code, text)
-	}
-	return Answer{Failure: f, Detail: strings.TrimPrefix(text, "error trying to reach service: ")}
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	const enough = 200
-	if len(s) > enough {
-		s = s[:enough]
-	}
-	return s
+	return Answer{Failure: FailureOther, Detail: fmt.Sprintf("HTTP %d: %.200s", code, text)}
 }

@@ -137,7 +137,7 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"refuses", Unknown, FailureKubeletAuth, "refuses the API server"},
 		{"no-address", Unknown, FailureNoAddress, "no address yet"},
 		{"down", Unknown, FailureUnreachable, "connection refused"},
-		{"gone", Unknown, FailureNoNode, "not exist"},
+		{"gone", Unknown, FailureOther, "not found"},
 		{"nonsense", Unknown, FailureOther, "not a Flagz object"},
 	}
 	var nodes []corev1.Node

@@ -105,23 +105,26 @@ func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod
 	const enough = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
 	defer cancel()
-	zero := int64(0)
-	_ = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
+	_ = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }
 
+// readProbe reads a Pod that has ended.
 func readProbe(pod *corev1.Pod) (Answer, bool) {
-	for i := range pod.Status.ContainerStatuses {
-		t := pod.Status.ContainerStatuses[i].State.Terminated
-		if t == nil {
-			continue
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		for i := range pod.Status.ContainerStatuses {
+			if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
+				return parseProbe(t.Message), true
+			}
 		}
-		if t.ExitCode != 0 {
-			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with exit code %d (%s)", t.ExitCode, t.Reason)}, true
+	case corev1.PodFailed:
+		why := pod.Status.Reason + " " + pod.Status.Message
+		for i := range pod.Status.ContainerStatuses {
+			if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
+				why = fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
+			}
 		}
-		return parseProbe(t.Message), true
-	}
-	if pod.Status.Phase == corev1.PodFailed {
-		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+pod.Status.Reason+" "+pod.Status.Message, ": ")}, true
+		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+why, ": ")}, true
 	}
 	return Answer{}, false
 }

@@ -22,7 +22,11 @@ import (
 )
 
 func ended(message string, code int32) corev1.PodStatus {
-	return corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+	phase := corev1.PodSucceeded
+	if code != 0 {
+		phase = corev1.PodFailed
+	}
+	return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message, ExitCode: code, Reason: "Completed"}},
 	}}}
 }
@@ -64,7 +68,7 @@ func TestProbePods(t *testing.T) {
 		{"without", NotExternal, `probe Pod: --cloud-provider=""`},
 		{"other", NotExternal, `probe Pod: --cloud-provider="aws"`},
 		{"k3s", Unknown, "no process is named kubelet"},
-		{"broken", Unknown, "ended with exit code 127"},
+		{"broken", Unknown, "failed: exit code 127"},
 		{"evicted", Unknown, "Evicted disk pressure"},
 		{"refused", Unknown, "PodSecurity"},
 	}

@@ -88,28 +88,27 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 			break
 		}
 	}
-	switch v.Verdict {
-	case External:
-	case NotExternal:
-		v.Remedy = Remedy(d)
-	case Unknown:
-		v.Remedy = v.Failure.remedy()
+	if v.Verdict == NotExternal {
+		v.Remedy = remedies[d]
+	} else if v.Verdict == Unknown {
+		v.Remedy = fixes[v.Failure]
 	}
 }
 
 func fromFlags(source string, a Answer) []Evidence {
-	if a.Failure != "" {
-		return []Evidence{{source, strings.TrimSuffix(string(a.Failure)+": "+a.Detail, ": "), Unknown}}
-	}
+	e := Evidence{Source: source, Says: Unknown}
 	value, ok := a.Flags[flagCloudProvider]
 	switch {
+	case a.Failure != "":
+		e.Detail = strings.TrimSuffix(string(a.Failure)+": "+a.Detail, ": ")
 	case !ok:
-		return []Evidence{{source, "does not list --" + flagCloudProvider, Unknown}}
+		e.Detail = "does not list --" + flagCloudProvider
 	case value == "external":
-		return []Evidence{{source, "--cloud-provider=external", External}}
+		e.Detail, e.Says = "--cloud-provider=external", External
 	default:
-		return []Evidence{{source, fmt.Sprintf("--cloud-provider=%q", value), NotExternal}}
+		e.Detail, e.Says = fmt.Sprintf("--cloud-provider=%q", value), NotExternal
 	}
+	return []Evidence{e}
 }
 
 const flagCloudProvider = "cloud-provider"
@@ -141,25 +140,24 @@ func fromNodeArgs(f Facts) []Evidence {
 	if key == "" {
 		return nil
 	}
-	source := "annotation " + key
-	if value, ok := kubeletArg(args, "cloud-provider"); ok {
-		if value == "external" {
-			return []Evidence{{source, "--kubelet-arg=cloud-provider=external", External}}
+	value, given := kubeletArg(args, flagCloudProvider)
+	names := options(args, "--cloud-provider-name") // RKE2 passes its value to the kubelet too
+	e := Evidence{"annotation " + key, "the built-in cloud controller is on, which starts kubelets as external", External}
+	switch {
+	case given:
+		e.Detail = "--kubelet-arg=cloud-provider=" + value
+		if value != string(External) {
+			e.Says = NotExternal
 		}
-		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
-	}
-	if names := options(args, "--cloud-provider-name"); len(names) > 0 { // RKE2 passes its value to the kubelet too
-		name := names[len(names)-1]
-		e := Evidence{source, "--cloud-provider-name=" + name, Unknown}
-		if name == string(External) {
-			e.Says = External
+	case len(names) > 0:
+		e.Detail = "--cloud-provider-name=" + names[len(names)-1]
+		if names[len(names)-1] != string(External) {
+			e.Says = Unknown
 		}
-		return []Evidence{e}
+	case f.CloudControllerDisabled || disablesCloudController(f.Node):
+		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
 	}
-	if f.CloudControllerDisabled || disablesCloudController(f.Node) {
-		return []Evidence{{source, "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal}}
-	}
-	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
+	return []Evidence{e}
 }
 
 // options returns the values of all --name=VALUE and --name VALUE.
@@ -187,7 +185,8 @@ func kubeletArg(args []string, name string) (value string, ok bool) {
 // fromNode returns the evidence in the Node object.
 func fromNode(n *corev1.Node) []Evidence {
 	var out []Evidence
-	if ip, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
+	ip, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+	if told {
 		out = append(out, Evidence{
 			"annotation " + cloudproviderapi.AnnotationAlphaProvidedIPAddr,
 			ip + "; only a kubelet with --cloud-provider=external keeps it", External,
@@ -203,9 +202,14 @@ func fromNode(n *corev1.Node) []Evidence {
 		}
 		out = append(out, e)
 	}
-	out = append(out, fromManagedFields(n)...)
-	if onlyHostname(n.Status.Addresses) {
+	// A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation
+	// shows. In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that controller
+	// runs, kubelets are external and have a --node-ip.
+	switch hostname := onlyHostname(n.Status.Addresses); {
+	case hostname:
 		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
+	case !told && len(n.Status.Addresses) > 0 && WritesAddresses(n):
+		out = append(out, Evidence{"managedFields", "the kubelet writes the node's addresses itself", NotExternal})
 	}
 	if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err == nil && kind != node.KindNone {
 		out = append(out, Evidence{"providerID", n.Spec.ProviderID + "; says who initialised the node once, not how its kubelet runs now", Unknown})
@@ -213,22 +217,8 @@ func fromNode(n *corev1.Node) []Evidence {
 	return out
 }
 
-// fromManagedFields returns evidence from the last writer of the addresses; status.addresses is an atomic list, so
-// it has one manager. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with
-// --node-ip, which the annotation shows. In k3s the kubelet and the built-in cloud controller are one process and use
-// the same manager name; if that controller runs, kubelets are external and have a --node-ip.
-func fromManagedFields(n *corev1.Node) []Evidence {
-	if !WritesAddresses(n) || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
-		return nil
-	}
-	if _, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
-		return nil
-	}
-	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
-}
-
-// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the
-// name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an atomic list, so
+// it has one manager. The field manager is the name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
 	manager, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
@@ -243,36 +233,21 @@ func WritesAddresses(n *corev1.Node) bool {
 }
 
 func onlyHostname(addresses []corev1.NodeAddress) bool {
-	for _, a := range addresses {
-		if a.Type != corev1.NodeHostName {
-			return false
-		}
-	}
-	return len(addresses) > 0
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a corev1.NodeAddress) bool { return a.Type != corev1.NodeHostName })
 }
 
-// Remedy returns how to start kubelets of a distribution with --cloud-provider=external.
-func Remedy(d cluster.Distribution) string {
-	switch d {
-	case cluster.Kubeadm:
-		return "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`; " +
-			"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the kubeadm configuration"
-	case cluster.K3s:
-		return "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also with --disable-cloud-controller and --disable=servicelb"
-	case cluster.RKE2:
-		return "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and `kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2"
-	case cluster.K0s:
-		return "start the worker with --enable-cloud-provider (k0s install worker --enable-cloud-provider)"
-	case cluster.Talos:
-		return "set cluster.externalCloudProvider.enabled: true in the machine configuration"
-	case cluster.CKS:
-		return "CKS starts kubelets without it: set the chart value adoptNodes=true (csccm install does so), and the controller initialises such nodes; " +
-			"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`"
-	case cluster.ClusterAPI:
-		return "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled"
-	case cluster.Unknown:
-	}
-	return "start the kubelet with --cloud-provider=external and restart it"
+// remedies are how to start kubelets of a distribution with --cloud-provider=external.
+var remedies = map[cluster.Distribution]string{
+	cluster.Kubeadm: "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`; " +
+		"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the kubeadm configuration",
+	cluster.K3s:   "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also with --disable-cloud-controller and --disable=servicelb",
+	cluster.RKE2:  "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and `kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2",
+	cluster.K0s:   "start the worker with --enable-cloud-provider (k0s install worker --enable-cloud-provider)",
+	cluster.Talos: "set cluster.externalCloudProvider.enabled: true in the machine configuration",
+	cluster.CKS: "CKS starts kubelets without it: set the chart value adoptNodes=true (csccm install does so), and the controller initialises such nodes; " +
+		"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`",
+	cluster.ClusterAPI: "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled",
+	cluster.Unknown:    "start the kubelet with --cloud-provider=external and restart it",
 }
 
 // RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in

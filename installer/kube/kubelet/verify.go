@@ -45,18 +45,15 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 }
 
 func newProber(c *cluster.Cluster) *prober {
-	if c.REST == nil {
+	if c.REST == nil { // in tests
 		return nil
 	}
 	client, err := rest.HTTPClientFor(c.REST)
-	if err != nil {
+	base, _, berr := rest.DefaultServerUrlFor(c.REST)
+	if err != nil || berr != nil {
 		return nil
 	}
-	base, _, err := rest.DefaultServerUrlFor(c.REST)
-	if err != nil {
-		return nil
-	}
-	return &prober{client: client, base: base}
+	return &prober{client, base}
 }
 
 func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -68,10 +67,7 @@ func Parse(text string, now time.Time) (Line, bool) {
 
 func timeOf(text string, now time.Time) time.Time {
 	at, err := time.Parse("2006 0102 15:04:05.999999", fmt.Sprintf("%d %s", now.UTC().Year(), text))
-	if err != nil {
-		return time.Time{}
-	}
-	if at.After(now.Add(24 * time.Hour)) { // the line is from last year
+	if err == nil && at.After(now.Add(24*time.Hour)) { // the line is from last year
 		at = at.AddDate(-1, 0, 0)
 	}
 	return at
@@ -84,76 +80,57 @@ var nextKey = regexp.MustCompile(` [A-Za-z][\w.-]*=`)
 func parseValues(rest string) []Value {
 	var out []Value
 	for {
-		rest = strings.TrimLeft(rest, " ")
-		key, after, found := strings.Cut(rest, "=")
+		key, after, found := strings.Cut(strings.TrimLeft(rest, " "), "=")
 		if !found {
 			return out
 		}
+		text := after
 		if quoted, err := strconv.QuotedPrefix(after); err == nil {
-			text, _ := strconv.Unquote(quoted)
-			out = append(out, Value{key, text})
+			text, _ = strconv.Unquote(quoted)
 			rest = after[len(quoted):]
-			continue
+		} else {
+			if at := nextKey.FindStringIndex(after); at != nil {
+				text = after[:at[0]]
+			}
+			rest = after[len(text):]
 		}
-		end := len(after)
-		if at := nextKey.FindStringIndex(after); at != nil {
-			end = at[0]
-		}
-		out = append(out, Value{key, after[:end]})
-		rest = after[end:]
+		out = append(out, Value{key, text})
 	}
 }
 
 // parseJSON parses klog's JSON format: ts in milliseconds, msg, caller, and v, which error entries do not have.
 func parseJSON(text string) (Line, bool) {
 	var raw map[string]any
-	if json.Unmarshal([]byte(text), &raw) != nil {
-		return Line{}, false
-	}
+	err := json.Unmarshal([]byte(text), &raw)
 	message, hasMessage := raw["msg"].(string)
 	ts, hasTime := raw["ts"].(float64)
-	if !hasMessage || !hasTime {
+	if err != nil || !hasMessage || !hasTime {
 		return Line{}, false
 	}
-	l := Line{Level: 'E', Message: message}
-	whole, fraction := math.Modf(ts)
-	l.At = time.UnixMilli(int64(whole)).Add(time.Duration(fraction * float64(time.Millisecond))).UTC()
+	l := Line{Level: 'E', Message: message, At: time.UnixMicro(int64(ts * 1000)).UTC()}
 	if _, info := raw["v"]; info {
 		l.Level = 'I'
 	}
 	l.Source, _ = raw["caller"].(string)
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		switch key {
-		case "msg", "ts", "v", "caller":
-		default:
-			l.Values = append(l.Values, Value{key, plain(raw[key])})
+		if slices.Contains([]string{"msg", "ts", "v", "caller"}, key) {
+			continue
 		}
+		value, ok := raw[key].(string)
+		if !ok {
+			value = fmt.Sprint(raw[key])
+		}
+		l.Values = append(l.Values, Value{key, value})
 	}
 	return l, true
 }
 
-func plain(v any) string {
-	if s, ok := v.(string); ok {
-		return s
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(raw)
-}
-
-// ParseAll parses a log. others is the number of lines that klog did not write.
-func ParseAll(text string, now time.Time) (lines []Line, others int) {
+// ParseAll parses a log, without the lines that klog did not write.
+func ParseAll(text string, now time.Time) (lines []Line) {
 	for raw := range strings.SplitSeq(text, "\n") {
-		if strings.TrimSpace(raw) == "" {
-			continue
-		}
 		if l, ok := Parse(raw, now); ok {
 			lines = append(lines, l)
-		} else {
-			others++
 		}
 	}
-	return lines, others
+	return lines
 }

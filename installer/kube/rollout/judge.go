@@ -13,35 +13,40 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
+// maxRestarts is the number of restarts after which a Pod that never became ready has failed.
+const maxRestarts = 3
+
 // state is the progress of a rollout at one time.
 type state struct {
 	Done     bool
-	Text     string   // progress in a few words
-	Problems []string // problems of Pods, with their reasons
+	Problems []string // with their reasons
 	// Stuck is the number of Pods that cannot be scheduled.
-	Stuck     int
-	Available int
-	Wanted    int
-	GiveUp    bool // waiting longer will not help
-	failing   *corev1.Pod
+	Stuck   int32
+	GiveUp  bool // waiting longer will not help
+	failing *corev1.Pod
 }
 
 // judge returns the state of a rollout. It is a pure function.
-func judge(o *Workload, pods []corev1.Pod) state {
-	s := state{Wanted: o.wanted, Available: o.available, Problems: slices.Clone(o.problems)}
-	s.Text = fmt.Sprintf("%d of %d Pods updated, %d available", o.updated, s.Wanted, s.Available)
+func judge(o *cluster.Workload, pods []corev1.Pod) state {
+	var s state
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
-	nowhere := o.Kind == "DaemonSet" && o.wanted == 0
-	s.Done = o.observed && o.updated >= s.Wanted && s.Available >= s.Wanted && o.old == 0 && !nowhere
-	s.GiveUp = o.observed && nowhere
-	ready := 0
+	nowhere := o.Kind == "DaemonSet" && o.Wanted == 0
+	s.Done = o.Observed && o.Updated >= o.Wanted && o.Available >= o.Wanted && o.Old == 0 && !nowhere
+	s.GiveUp = o.Observed && nowhere
+	switch {
+	case s.GiveUp:
+		s.Problems = []string{"no node is one that it may run on: see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations"}
+	case o.Problem != "":
+		s.Problems = []string{o.Problem}
+	}
+	ready := false
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || !o.has(p) {
+		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
 			continue
 		}
 		if cluster.PodReady(p) {
-			ready++
+			ready = true
 			continue
 		}
 		problem, unschedulable, failed := podProblem(p)
@@ -55,7 +60,7 @@ func judge(o *Workload, pods []corev1.Pod) state {
 		s.GiveUp = s.GiveUp || failed
 	}
 	// If one Pod works, the problems of the others are caused by their nodes.
-	s.GiveUp = s.GiveUp && ready == 0
+	s.GiveUp = s.GiveUp && !ready
 	slices.Sort(s.Problems)
 	return s
 }
@@ -72,9 +77,11 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 	}
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
-		last := c.LastTerminationState.Terminated
-		if c.State.Terminated != nil {
-			last = c.State.Terminated
+		last := ""
+		for _, s := range []corev1.ContainerState{c.LastTerminationState, c.State} {
+			if t := s.Terminated; t != nil {
+				last = strings.TrimSuffix(fmt.Sprintf("last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message)), ": ")
+			}
 		}
 		switch w := c.State.Waiting; {
 		case w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
@@ -83,23 +90,15 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 			if w.Message != "" && w.Reason != "CrashLoopBackOff" {
 				problem += ": " + w.Message
 			}
-			if last != nil {
-				problem += " (" + ended(last) + ")"
+			if last != "" {
+				problem += " (" + last + ")"
 			}
 			return problem, false, int(c.RestartCount) >= maxRestarts
-		case last != nil && c.RestartCount > 0:
-			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, ended(last)), false, int(c.RestartCount) > maxRestarts
+		case last != "" && c.RestartCount > 0:
+			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, last), false, int(c.RestartCount) > maxRestarts
 		case c.State.Running != nil && !c.Ready:
 			return "runs, but is not ready", false, false
 		}
 	}
 	return "", false, false
-}
-
-func ended(t *corev1.ContainerStateTerminated) string {
-	s := fmt.Sprintf("last exit code %d", t.ExitCode)
-	if t.Message != "" {
-		s += ": " + strings.TrimSpace(t.Message)
-	}
-	return s
 }

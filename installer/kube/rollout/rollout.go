@@ -7,14 +7,20 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -28,9 +34,12 @@ const (
 	// settleTime is how long to wait for Pods that cannot be scheduled while
 	// another Pod works, as with more replicas than nodes in a small cluster.
 	settleTime = 10 * time.Second
-	// maxRestarts is the number of restarts after which a Pod that never became ready has failed.
-	maxRestarts = 3
+	// explainTime is how long the reasons of a failure may take.
+	explainTime = 15 * time.Second
 )
+
+// ErrNoWorkload means that the release has no Deployment or DaemonSet of the controller.
+var ErrNoWorkload = errors.New("no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm")
 
 // Target names a Deployment, DaemonSet or StatefulSet.
 type Target struct{ Kind, Namespace, Name string }
@@ -50,12 +59,9 @@ type Waiter struct {
 	Scrub func(string) string
 }
 
-// Wait waits until the controller's Pods are ready.
+// Wait waits until the Pods are ready.
 func (w *Waiter) Wait(ctx context.Context) error {
-	limit := w.Limit
-	if limit == 0 {
-		limit = DefaultTimeout
-	}
+	limit := cmp.Or(w.Limit, DefaultTimeout)
 	if w.Of != nil {
 		w.Progress.Step("Waiting for the Pods of %s", w.who())
 	} else {
@@ -75,31 +81,30 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		}
 		s := judge(o, pods)
 		now := w.Clock.Now()
-		if s.Stuck == 0 || s.Available == 0 || s.Available+s.Stuck < s.Wanted {
+		if s.Stuck == 0 || o.Available == 0 || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
 		}
+		problems := strings.Join(s.Problems, "; ")
 		switch {
 		case s.Done:
-			w.Progress.Done("%d running", s.Wanted)
+			w.Progress.Done("%d running", o.Wanted)
 			return nil
 		case now.Sub(stuckSince) >= settleTime:
-			w.Progress.Warn("%s", strings.Join(s.Problems, "; "))
-			w.Progress.Done("%d of %d running; no node can take more now", s.Available, s.Wanted)
+			w.Progress.Warn("%s", problems)
+			w.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
 			return nil
 		case s.GiveUp:
-			w.Progress.Fail("")
-			return w.failed(ctx, o, s, 0)
+			return w.failed(ctx, o, s, "does not come up", report.ExitFailure)
 		}
-		if text := strings.Join(s.Problems, "; "); text != said && text != "" {
-			said = text
-			w.Progress.Info("%s", text)
+		if problems != said && problems != "" {
+			said = problems
+			w.Progress.Info("%s", problems)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline:
-			w.Progress.Fail("")
-			return w.failed(ctx, o, s, limit)
+			return w.failed(ctx, o, s, fmt.Sprintf("did not come up within %s", limit.Round(time.Second)), report.ExitTimeout)
 		case <-w.Clock.After(poll):
 		}
 	}
@@ -112,88 +117,120 @@ func (w *Waiter) who() string {
 	return "the controller"
 }
 
-func (w *Waiter) namespace() string {
+// Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade replaces one by
+// the other.
+func (w *Waiter) Read(ctx context.Context) (*cluster.Workload, []corev1.Pod, error) {
+	kube, namespace, o, kinds := w.Cluster.Kube, w.Cluster.Namespace, cluster.OfRelease(w.Release), []string(nil)
 	if w.Of != nil {
-		return w.Of.Namespace
+		namespace, o, kinds = w.Of.Namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Of.Name}, []string{w.Of.Kind}
 	}
-	return w.Cluster.Namespace
-}
-
-// options selects the workload.
-func (w *Waiter) options() metav1.ListOptions {
-	if w.Of != nil {
-		return metav1.ListOptions{FieldSelector: "metadata.name=" + w.Of.Name}
-	}
-	return cluster.OfRelease(w.Release)
-}
-
-// podsOf selects the Pods and ReplicaSets of the workload.
-func (w *Waiter) podsOf(selector *metav1.LabelSelector) metav1.ListOptions {
-	if w.Of != nil {
-		return metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}
-	}
-	return w.options()
-}
-
-// Read returns the workload and its Pods.
-func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
-	o, err := w.find(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	pods, err := w.Cluster.Kube.CoreV1().Pods(o.Namespace).List(ctx, w.podsOf(o.selector))
+	all, err := cluster.Workloads(ctx, kube, namespace, o, kinds...)
 	if err != nil {
 		return nil, nil, w.Cluster.Explain(err)
 	}
-	return o, pods.Items, nil
+	all = slices.DeleteFunc(all, func(o cluster.Workload) bool {
+		return o.Meta.DeletionTimestamp != nil || w.Of != nil && w.Of.Name != o.Meta.Name
+	})
+	switch {
+	case len(all) == 0 && w.Of != nil:
+		return nil, nil, fmt.Errorf("%s is gone", w.who())
+	case len(all) == 0:
+		return nil, nil, &report.Error{
+			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage,
+			Fix: "check --chart: it must be a chart of cloudstack-ccm",
+		}
+	}
+	found := slices.MaxFunc(all, func(a, b cluster.Workload) int {
+		return a.Meta.CreationTimestamp.Compare(b.Meta.CreationTimestamp.Time)
+	})
+	if w.Of != nil {
+		o = metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(found.Selector)}
+	}
+	if found.Kind == "Deployment" {
+		const revision = "deployment.kubernetes.io/revision"
+		for _, r := range cluster.ListOf(ctx, &err, o, kube.AppsV1().ReplicaSets(namespace).List).Items {
+			if n := r.Annotations[revision]; n != "" && n == found.Meta.Annotations[revision] {
+				found.Newest = r.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+			}
+		}
+	}
+	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List)
+	return &found, pods.Items, w.Cluster.Explain(err)
 }
 
-// failed reports Events and log lines that explain the failure, and returns the error; timedOut is how long
-// Wait has waited if the time is up. It has its own time-out, because the one of ctx may have expired.
-func (w *Waiter) failed(ctx context.Context, o *Workload, s state, timedOut time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+// failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because the one of
+// ctx may have expired.
+func (w *Waiter) failed(ctx context.Context, o *cluster.Workload, s state, how string, code int) error {
+	w.Progress.Fail("")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
-	e := &report.Error{
-		What: w.who() + " does not come up: " + s.Text, Code: report.ExitFailure,
-		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
-			o.Namespace, strings.ToLower(o.Kind), o.Name),
+	scrub := w.Scrub
+	if scrub == nil {
+		scrub = func(text string) string { return text }
 	}
-	if timedOut > 0 {
-		e.What, e.Code = fmt.Sprintf("%s did not come up within %s: %s", w.who(), timedOut.Round(time.Second), s.Text), report.ExitTimeout
+	e := &report.Error{
+		What: fmt.Sprintf("%s %s: %d of %d Pods updated, %d available", w.who(), how, o.Updated, o.Wanted, o.Available), Code: code,
+		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
+			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
 	}
 	if len(s.Problems) > 0 {
 		e.What += "; " + s.Problems[0]
 	}
-	if s.failing != nil {
-		events, err := w.Cluster.Kube.CoreV1().Events(o.Namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
-		})
-		if err == nil {
-			for i := range events.Items {
-				ev := &events.Items[i]
-				if ev.InvolvedObject.Name == s.failing.Name && ev.Type == corev1.EventTypeWarning {
-					w.Progress.Warn("Event %s: %s", ev.Reason, w.scrub(ev.Message))
-				}
-			}
+	if s.failing == nil {
+		return e
+	}
+	var err error // what cannot be read explains nothing
+	for _, ev := range cluster.ListOf(ctx, &err, metav1.ListOptions{
+		FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
+	}, w.Cluster.Kube.CoreV1().Events(o.Meta.Namespace).List).Items {
+		if ev.InvolvedObject.Name == s.failing.Name && ev.Type == corev1.EventTypeWarning {
+			w.Progress.Warn("Event %s: %s", ev.Reason, scrub(ev.Message))
 		}
-		if w.PodLogs != nil {
-			if log, err := w.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
-				w.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
-				for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
-					w.Progress.Info("  %s", w.scrub(line))
-				}
+	}
+	if w.PodLogs != nil {
+		if log, err := w.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
+			w.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
+			for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
+				w.Progress.Info("  %s", scrub(line))
 			}
 		}
 	}
 	return e
 }
 
-func (w *Waiter) scrub(text string) string {
-	if w.Scrub == nil {
-		return text
+// Restart restarts the Pods as kubectl rollout restart does.
+func (w *Waiter) Restart(ctx context.Context, o *cluster.Workload) error {
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{"kubectl.kubernetes.io/restartedAt": w.Clock.Now().UTC().Format(time.RFC3339)},
+	}}}})
+	if err != nil {
+		return err
 	}
-	return w.Scrub(text)
+	return w.Cluster.Explain(Patch(ctx, w.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, body))
 }
 
-// ErrNoWorkload means that the release has no Deployment or DaemonSet of the controller.
-var ErrNoWorkload = errors.New("no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm")
+// Replace restarts the Pods, and waits until the new ones are ready.
+func (w *Waiter) Replace(ctx context.Context) error {
+	o, _, err := w.Read(ctx)
+	if err == nil {
+		err = w.Restart(ctx, o)
+	}
+	if err == nil {
+		err = w.Wait(ctx)
+	}
+	return err
+}
+
+// Patch changes a Deployment, DaemonSet or StatefulSet by a merge patch.
+func Patch(ctx context.Context, kube kubernetes.Interface, kind, namespace, name string, body []byte) (err error) {
+	apps, merge, options := kube.AppsV1(), types.MergePatchType, metav1.PatchOptions{FieldManager: "csccm"}
+	switch kind {
+	case "DaemonSet":
+		_, err = apps.DaemonSets(namespace).Patch(ctx, name, merge, body, options)
+	case "StatefulSet":
+		_, err = apps.StatefulSets(namespace).Patch(ctx, name, merge, body, options)
+	default:
+		_, err = apps.Deployments(namespace).Patch(ctx, name, merge, body, options)
+	}
+	return err
+}

@@ -38,30 +38,17 @@ const (
 
 // Result is the result of a self-test.
 type Result struct {
-	Pod, Node string
-	At        time.Time
-	Passed    bool
-	Findings  []Finding
-	// Problem and Fix say why it did not pass.
-	Problem, Fix string
+	Pod, Node    string
+	At           time.Time
+	Passed       bool
+	Findings     []Finding
+	Problem, Fix string // why it did not pass
 }
 
 // Finding is a fact that was verified.
 type Finding struct {
 	OK            bool // false: the controller works, but see Text
 	Subject, Text string
-}
-
-// failed returns the error of a self-test that did not pass.
-func failed(r *Result) error {
-	where := r.Pod
-	if r.Node != "" {
-		where += " on node " + r.Node
-	}
-	return &report.Error{
-		What: fmt.Sprintf("the self-test in Pod %s failed: %s", where, r.Problem), Code: report.ExitCheckFailed,
-		Fix: cmp.Or(r.Fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
-	}
 }
 
 // NotRunError is a self-test that could not be run: nothing is known by it.
@@ -145,33 +132,27 @@ func (r *Runner) notRun(ctx context.Context, err error) error {
 func (r *Runner) judge(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 	out := &Result{Pod: pod.Name, Node: pod.Spec.NodeName, At: r.Clock.Now(), Passed: pod.Status.Phase == corev1.PodSucceeded}
 	log, err := r.Logs(ctx, pod, logLines)
-	log = r.scrub(log)
+	log = strings.TrimSpace(r.scrub(log))
 	Parse(log, out)
 	if out.Passed {
 		return out, nil
 	}
-	if out.Problem == "" {
-		out.Problem = endOf(pod)
-		if lines := strings.Split(strings.TrimSpace(log), "\n"); lines[len(lines)-1] != "" {
-			out.Problem += ": " + lines[len(lines)-1]
-		} else if err != nil {
-			out.Problem += ", and its log cannot be read: " + err.Error()
+	if out.Problem == "" { // the program did not get to say it
+		out.Problem = cmp.Or(pod.Status.Message, "it failed")
+		for _, s := range pod.Status.ContainerStatuses {
+			if t := s.State.Terminated; t != nil {
+				out.Problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
+			}
 		}
-	}
-	return out, failed(out)
-}
-
-// endOf says how a Pod's container ended.
-func endOf(pod *corev1.Pod) string {
-	for _, s := range pod.Status.ContainerStatuses {
-		if t := s.State.Terminated; t != nil {
-			return fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
+		if err != nil {
+			log = err.Error()
 		}
+		out.Problem = strings.TrimSuffix(out.Problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
 	}
-	if pod.Status.Message != "" {
-		return pod.Status.Message
+	return out, &report.Error{
+		What: fmt.Sprintf("the self-test in Pod %s on node %s failed: %s", pod.Name, pod.Spec.NodeName, out.Problem), Code: report.ExitCheckFailed,
+		Fix: cmp.Or(out.Fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
 	}
-	return "it failed"
 }
 
 // remove deletes a Pod and waits until it is gone.

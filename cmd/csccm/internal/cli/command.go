@@ -185,10 +185,7 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	if e.Cluster, err = g.ClusterOfRelease(ctx); err != nil {
 		return err
 	}
-	client, err := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
-	if err != nil {
-		return err
-	}
+	client := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
 	client.ForceUnlock, e.Helm = g.ForceUnlock, client
 	e.Progress, e.PodLogs = g.Progress(), e.Cluster.PodLog
 	defer e.Progress.Close()
