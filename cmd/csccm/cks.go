@@ -47,14 +47,8 @@ func newCKSCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cks",
 		Short: "Manage clusters of CloudStack Kubernetes Service",
-		Long: `The subcommands list, create, change and delete clusters of CloudStack
-Kubernetes Service (CKS). csccm doctor checks a cluster that CKS made: its
-nodes, its certificates, and whether CKS would deploy its own provider again.`,
-		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2 --with csccm
-  csccm cks list
-  csccm cks show demo`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  cli.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g),
 		newCKSScaleCommand(g), newCKSUpgradeCommand(g), newCKSStartCommand(g), newCKSStopCommand(g), newCKSDeleteCommand(g), newCKSISOCommand(g))
@@ -134,9 +128,6 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 	return cksReading(g, &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
-		Long:  `List the clusters of the account, or of a project.`,
-		Example: `  csccm cks list --cloud-config cloud-config
-  csccm cks list --project team -o json | jq '.clusters[].name'`,
 	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.List(ctx)
 		if err != nil {
@@ -154,11 +145,7 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 	cmd := cksReading(g, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
-		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last ten
-events of it where the role may list events (all of them with -o json).`,
-		Example: `  csccm cks show demo
-  csccm cks show demo --watch`,
-		Args: oneCluster,
+		Args:  oneCluster,
 	}, 0, func(context.Context) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
 		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
@@ -179,16 +166,8 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 	var file string
 	var merge bool
 	cmd := cksReading(g, &cobra.Command{
-		Use:   "kubeconfig NAME",
-		Short: "Write the kubeconfig of a cluster's administrator",
-		Long: `Write the kubeconfig of a cluster's administrator to stdout, to a file that only
-you can read (--output-file), or into your own kubeconfig (--merge): there
-cluster, user and context get the cluster's name. What is there already is
-replaced only with --yes.
-
-It is a secret: whoever has it administers the cluster.`,
-		Example: `  csccm cks kubeconfig demo --output-file demo.kubeconfig
-  csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
+		Use:         "kubeconfig NAME",
+		Short:       "Write the kubeconfig of a cluster's administrator",
 		Args:        oneCluster,
 		Annotations: cli.Outputs("yaml", "json"),
 	}, 0, func(context.Context) error {
@@ -247,23 +226,6 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a cluster, and install csccm's controller into it",
-		Long: `Create a cluster of CloudStack Kubernetes Service, and wait until it runs.
-Before, csccm checks what CloudStack finds only when VMs were already created:
-limits, free addresses, offerings that no later upgrade accepts.
-
-Without --network CloudStack creates one for the cluster, which it deletes with
-it. A second run with the same parameters follows the first, or says that the
-cluster runs; with other parameters it refuses.
-
---with csccm installs csccm's controller then, as csccm install does: it takes
-the place of the provider that CloudStack has put there, with the same
-credentials, and initialises nodes that are added later (adoptNodes). csccm
-doctor checks it at the end.`,
-		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2
-
-  # highly available, in a network that exists, with the controller, unattended
-  csccm cks create prod --version 1.33.1 --offering node --size 5 \
-    --control-nodes 3 --network prod-net --with csccm --yes`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default the only one)")
@@ -280,7 +242,7 @@ doctor checks it at the end.`,
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&with, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
-	cksChange(g, cmd, func(ctx context.Context) (err error) {
+	cksChange(g, cmd, func(context.Context) (err error) {
 		for _, w := range with {
 			if w != withController {
 				return cli.Usagef("--with %q is not known; there is %s", w, withController)
@@ -332,13 +294,6 @@ func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale NAME",
 		Short: "Change workers, offerings or autoscaling of a cluster",
-		Long: `Change one thing of a cluster: the number of its workers, the offerings of its
-nodes, or its autoscaling. CloudStack changes one of them at a time. Workers are
-added and removed while the cluster runs; the newest are removed first.`,
-		Example: `  csccm cks scale demo --size 5
-  csccm cks scale demo --worker-offering big
-  csccm cks scale demo --autoscaling 2-5
-  csccm cks scale demo --autoscaling off`,
 	}
 	cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
 	addOfferings(cmd, o)
@@ -356,12 +311,6 @@ func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
 		Short: "Upgrade the Kubernetes of a cluster, node after node",
-		Long: `Upgrade a cluster to another version that csccm cks versions shows: a newer
-patch of the same minor version, or the next minor version. CloudStack drains
-and upgrades one node after the other. Before, csccm looks at the nodes of the
-cluster where it reaches it.`,
-		Example: `  csccm cks upgrade demo --version 1.34.0 --dry-run
-  csccm cks upgrade demo --version 1.34.0 --yes`,
 	}
 	addPreflight(cmd, o)
 	cmd.Flags().StringVar(&o.Version, "version", "", "name, semantic version or id of the version")
@@ -375,15 +324,13 @@ cluster where it reaches it.`,
 
 func newCKSStartCommand(g *cli.Globals) *cobra.Command {
 	return cksChange(g, &cobra.Command{
-		Use: "start NAME", Short: "Start a cluster that is stopped", Example: "  csccm cks start demo",
-		Long: "Start the VMs of a cluster, and wait until its API server answers CloudStack.",
+		Use: "start NAME", Short: "Start a cluster that is stopped",
 	}, nil, cks.Start, &cks.Options{})
 }
 
 func newCKSStopCommand(g *cli.Globals) *cobra.Command {
 	return cksChange(g, &cobra.Command{
-		Use: "stop NAME", Short: "Stop the VMs of a cluster", Example: "  csccm cks stop demo",
-		Long: "Stop the VMs of a cluster. Its disks, network, addresses and rules stay.",
+		Use: "stop NAME", Short: "Stop the VMs of a cluster",
 	}, nil, cks.Stop, &cks.Options{})
 }
 
@@ -392,15 +339,6 @@ func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a cluster and the load balancers of its Services",
-		Long: `Delete a cluster with its VMs, and the network if CloudStack made it for the
-cluster.
-
-In a network that was there before, CloudStack leaves the rules and addresses of
-Services of type LoadBalancer. With --remove-services csccm deletes these
-Services first and waits until the cluster's controller has removed their rules.
-Otherwise it names the addresses and rules that stay.`,
-		Example: `  csccm cks delete demo --dry-run
-  csccm cks delete demo --remove-services --yes`,
 	}
 	addPreflight(cmd, o)
 	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
@@ -412,11 +350,6 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	cmd := cksReading(g, &cobra.Command{
 		Use:   "versions",
 		Short: "List the Kubernetes versions of CloudStack",
-		Long: `List the versions that CloudStack Kubernetes Service can install. A version can
-be used when its state is Enabled and its ISO Ready. An administrator changes
-the list in CloudStack itself.`,
-		Example: `  csccm cks versions --cloud-config cloud-config
-  csccm cks versions --zone zone-1 -o json`,
 	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.Versions(ctx, zone)
 		if err != nil {

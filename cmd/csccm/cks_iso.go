@@ -22,21 +22,7 @@ func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "iso FILE.iso --from UPSTREAM.iso --image IMAGE.tar",
 		Short: "Write an ISO for clusters with csccm's controller",
-		Long: `Write a Kubernetes binaries ISO for CloudStack Kubernetes Service (CKS) in which
-provider.yaml is csccm's controller and docker/ has its image. All other files
-come from an ISO that create-kubernetes-binaries-iso.sh of CloudStack made, or
-from a folder of its layout.
-
-The controller uses the Secret that CKS creates, and initialises nodes whose
-kubelets run without --cloud-provider=external (chart value adoptNodes). The
-image is an archive for the architecture of the nodes, as crane pull, skopeo
-copy and docker save write it.
-
-The checksum is for the registration in CloudStack. The command needs no
-cluster.`,
-		Example: `  crane pull --platform linux/amd64 ghcr.io/csccm/cloudstack-ccm:v1.2.3 ccm.tar
-  csccm cks iso csccm.iso --from setup-v1.33.1-x86_64.iso --image ccm.tar`,
-		Args: cli.OneArgument("file to write, such as csccm-v1.33.1.iso"),
+		Args:  cli.OneArgument("file to write, such as csccm-v1.33.1.iso"),
 	}, 0, func(ctx context.Context, args []string) (err error) {
 		if o.From == "" || o.Image == "" {
 			return cli.Usagef("--from names the ISO to start from, --image the archive of the controller's image")

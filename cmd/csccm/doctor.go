@@ -45,23 +45,8 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 	f := &doctorFlags{}
 	var cmd *cobra.Command
 	cmd = g.Command(&cobra.Command{
-		Use:   "doctor",
-		Short: "Check cluster, CloudStack and controller, with remedies",
-		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
-balancers. It changes nothing (see --probe-pod). The checks are described in
-` + check.HintBase + `
-
---explain says what a check's code, an alert of the chart, or the reason of an
-Event or a condition means and how to resolve it, without cluster and network.
-
-Without credentials (the controller's, or --cloud-config) the checks of
-CloudStack are skipped. csccm --help has the exit codes.`,
-		Example: `  csccm doctor -o short               # only what is wrong, with its remedy
-  csccm doctor --phase preflight --cloud-config ./cloud-config
-  csccm doctor --only NODE,LB-001 -o json
-  csccm doctor --fail-on warning --skip CKS-001
-  csccm doctor --wait --timeout 10m   # until nothing fails
-  csccm doctor --explain PortTaken    # what it means, and what to do`,
+		Use:         "doctor",
+		Short:       "Check cluster, CloudStack and controller, with remedies",
 		Annotations: cli.Outputs("text", "short", "json", "yaml"),
 	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		if cmd.Flags().Changed("explain") {
@@ -217,14 +202,6 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "status",
 		Short: "Show controller, nodes, Services and problems",
-		Long: `status sums up what doctor looks at, on one screen: versions, the controller and
-its leader, nodes and their VMs, Services of type LoadBalancer with their rules,
-and the checks that did not pass. It changes nothing. Exit codes are those of
-doctor.`,
-		Example: `  csccm status -v                       # all nodes and Services
-  csccm status --watch --interval 5s    # again every five seconds
-  csccm status --wait                   # after a repair: until nothing fails
-  csccm status -o json | jq .nodes.initialised`,
 	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		return looking(ctx, g, &watch, func(ctx context.Context, c *cluster.Cluster, out io.Writer) (string, error) {
 			env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)

@@ -19,41 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/taint"
 )
 
-const installLong = `Install the controller into the cluster, or bring an install up to date.
-
-On a terminal csccm asks for what is missing, shows a plan and asks before it
-changes anything. Without a terminal it names the missing flag and ends with
-exit code 2. To continue a run that ended early, run it again.
-
-Where another provider for CloudStack runs (Apache's, Leaseweb's), install
-replaces it as csccm takeover does. A change that users of a Service would
-notice needs --accept or --pin; without them an unattended install ends with
-exit code 3.
-
-Credentials come from one of
-  an administrator   a user for the controller is made in the account that owns
-                     the cluster's VMs (--admin-user, or --admin-api-key-file)
-  existing keys      --api-key-file and --secret-key-file, the environment
-                     variables CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY
-                     (with CLOUDSTACK_API_URL), or --cloud-config
-  another provider   the keys of the one that is replaced (--from-predecessor)
-  the cluster        the Secret cloudstack-secret, when nothing else is given
-Passwords and keys are read from files, the environment, stdin or the terminal,
-never from the command line, and are kept in that Secret alone.`
-
-const installExample = `  csccm install       # asks for everything
-
-  # as an administrator, unattended
-  csccm install --api-url https://cloud.example.org/client/api --account k8s \
-    --admin-user admin --admin-password-file password --zone zone-1 --yes
-
-  # in the place of Apache's provider, with its Secret; all settings are kept
-  csccm install --pin all --yes
-
-  # with keys that exist, only showing what would be done
-  csccm install --api-url https://cloud.example.org/client/api \
-    --api-key-file api.key --secret-key-file secret.key --dry-run`
-
 // onceOnly are flags that the line which repeats an install leaves out; those of the connection begin it.
 var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor", "journal", "overwrite-secret"}
 
@@ -74,10 +39,8 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	f := &installFlags{}
 	var cmd *cobra.Command
 	cmd = g.Command(&cobra.Command{
-		Use:     "install",
-		Short:   "Install the controller, or take another one's place",
-		Long:    installLong,
-		Example: installExample,
+		Use:   "install",
+		Short: "Install the controller, or take another one's place",
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)

@@ -25,20 +25,8 @@ import (
 
 func newAdoptCommand(g *cli.Globals) *cobra.Command {
 	return g.Command(&cobra.Command{
-		Use:   "adopt [NAMESPACE/SERVICE...]",
-		Short: "Let the controller release addresses with their Services",
-		Long: `adopt tags the addresses of Services in CloudStack as acquired by the
-controller, which then releases an address when its Service is deleted. Without
-the tags the address stays.
-
-Without arguments it takes the Services whose address Apache's provider says it
-acquired (annotation ip-associated-by-controller), for use after a takeover.
-Addresses that others use too are refused: source NAT, static NAT, port
-forwardings, rules that no Service of this cluster has, tags of another Service
-or cluster.`,
-		Example: `  csccm adopt --dry-run    # look only
-  csccm adopt --yes        # the addresses that the old provider acquired
-  csccm adopt shop/web     # an address that an operator acquired by hand`,
+		Use:               "adopt [NAMESPACE/SERVICE...]",
+		Short:             "Let the controller release addresses with their Services",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
@@ -55,20 +43,6 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place",
-		Long: `migrate-rules gives load balancer rules of older providers the names that the
-controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule keeps its id,
-address, members and traffic. Rules that belong to no Service of this cluster
-are shown, and renamed only when --lb names their load balancer.
-
-Where several rules serve one port of a Service, the one on the Service's
-address stays, and the others are deleted after it is seen to serve.
---delete-orphans deletes rules of deleted Services if all members are nodes of
-this cluster.
-
-A journal records what it does; --undo JOURNAL goes back.`,
-		Example: `  csccm migrate-rules --dry-run
-  csccm migrate-rules --lb a0123456789abcdef0123456789abcde
-  csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-2026.jsonl`,
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
 		if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
 			return cli.Usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
@@ -90,23 +64,8 @@ A journal records what it does; --undo JOURNAL goes back.`,
 func newTaintCommand(g *cli.Globals) *cobra.Command {
 	o, undo := taint.Options{}, false
 	cmd := g.Command(&cobra.Command{
-		Use:   "taint [NODE...]",
-		Short: "Have the controller initialise existing nodes, one first",
-		Long: `taint has the controller initialise nodes that were in the cluster before it. It
-sets the taint ` + taint.Key + `,
-which kubelets set on new nodes alone, with the effect PreferNoSchedule: no Pod
-is moved, and nothing is kept from being scheduled.
-
-Every gate must pass, or be skipped with --skip-gate. One worker goes first and
-alone, the control plane last. A node that is not initialised in time loses the
-taint again, and csccm stops.
-
-Without arguments it takes every node that needs it; a node that is named is
-initialised again. --undo restores the labels; a provider ID cannot be changed.`,
-		Example: `  csccm taint --dry-run               # look only
-  csccm taint worker-1 worker-2       # labels again as CloudStack has them
-  csccm taint --max-parallel 5 --yes  # five at a time after the first
-  csccm taint --undo                  # labels as they were`,
+		Use:               "taint [NODE...]",
+		Short:             "Have the controller initialise existing nodes, one first",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.CompleteFrom(g, cluster.NodeNames),
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
@@ -145,22 +104,6 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "takeover",
 		Short: "Replace another provider without loss of traffic",
-		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
-(Apache's, also that of CloudStack Kubernetes Service, or Leaseweb's), shows for
-each Service what csccm's controller would do differently, and replaces it.
-Addresses and rules stay; two controllers never act at once.
-
-What users of a Service would notice needs --accept SERVICE, or --pin SERVICE,
-which keeps the current state with an annotation. On a terminal csccm asks.
-
-csccm install does all of this. takeover alone is for charts that something else
-installs: it prints what comes next; run it again after that step.
-
-The old controller stays, with no Pods, and --undo goes back to it. What
---accept has changed stays changed.`,
-		Example: `  csccm takeover --dry-run                       # look only
-  csccm takeover --pin all --accept all --yes    # keep what can be kept
-  csccm takeover --undo                          # back to the old controller`,
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
 		if err := consentNames(o.Accept, o.Pin); err != nil {
 			return err

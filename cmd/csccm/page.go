@@ -26,18 +26,8 @@ import (
 func newUICommand(g *cli.Globals) *cobra.Command {
 	noOpen, export, interval := false, "", 30*time.Second
 	cmd := g.Command(&cobra.Command{
-		Use:   "ui",
-		Short: "Show the cluster as a live page in the browser",
-		Long: `ui opens a page that shows which Service has which address, which rule leads to
-which node and VM, what doctor finds, and what the controller would do. The page
-changes as the cluster does. It only reads.
-
-The page is served on 127.0.0.1, at a random port, until ^C. The printed address
-has a token, which is valid for one browser: start ui again for another.
---export writes the page as one file without scripts, and ends.`,
-		Example: `  csccm ui
-  csccm ui --no-open            # print the address, reach the port by ssh
-  csccm ui --export map.html    # one file, for a ticket`,
+		Use:         "ui",
+		Short:       "Show the cluster as a live page in the browser",
 		Annotations: cli.Outputs("text"),
 	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return runUI(ctx, g, noOpen, export, interval) })
 	flags := cmd.Flags()
@@ -95,18 +85,6 @@ func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "support-bundle",
 		Short: "Collect information for a bug report, without secrets",
-		Long: `support-bundle runs all checks and packs their report with what they rest on
-(nodes, Services, rules, the controller's Pods, its log of the last hour,
-Events) into a tar.gz. Unpack it and open index.html in a browser; it needs no
-network.
-
-Only fields that are on a list go in: no Secret, no environment, no other Pods.
-Credentials, and what looks like them, are removed from all texts. Names and
-addresses become pseudonyms unless --keep-names is given. Nothing is sent
-anywhere.`,
-		Example: `  csccm support-bundle
-  csccm support-bundle --keep-names --file trouble.tar.gz
-  csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
 	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return saveBundle(ctx, g, path, keepNames) })
 	flags := cmd.Flags()
 	flags.StringVar(&path, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")

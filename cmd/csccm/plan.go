@@ -26,22 +26,8 @@ const exitToDo = 2
 func newPlanCommand(g *cli.Globals) *cobra.Command {
 	clusterID, detailed := "", false
 	cmd := g.Command(&cobra.Command{
-		Use:   "plan [NAMESPACE/NAME...]",
-		Short: "Show what the controller would do for each Service",
-		Long: `plan shows, for each Service of type LoadBalancer, what the controller would do
-in CloudStack: + creates, ~ changes, - deletes. It changes nothing. Services can
-be named; NAMESPACE/ stands for all of a namespace.
-
-It plans with the flags of the controller of --release, or with the defaults
-before an installation, and with the credentials of the controller, or those of
---cloud-config.
-
-With --detailed-exitcode the exit code is 0 if nothing is to do, 1 for an error
-(also of usage), 2 if something is to do or a Service is refused.`,
-		Example: `  csccm plan                # all Services
-  csccm plan shop/web apps/ # one Service, and all of a namespace
-  csccm plan --detailed-exitcode -o json > plan.json
-  csccm plan --cloud-config ./cloud-config  # before the installation`,
+		Use:               "plan [NAMESPACE/NAME...]",
+		Short:             "Show what the controller would do for each Service",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
 	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, detailed, args) })
@@ -108,16 +94,6 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "test",
 		Short: "Create a load balancer, call it, and remove it",
-		Long: `test proves that Services of type LoadBalancer work. It creates a Service with a
-small Pod in a new namespace (or in the one of --in), waits for the address, and
-connects over TCP and the PROXY protocol: from a second Pod, and from this
-machine if it reaches the address. Then it deletes everything, also after ^C and
-after a failure.
-
-The Pods run the controller's own image and fit the Pod Security level
-restricted. The test uses one public address, with ports 9080 and 9081.`,
-		Example: `  csccm test --in load-test --yes -o json   # in a namespace that exists
-  csccm test --skip-proxy --yes             # where a policy refuses it`,
 	}, cli.FlagRelease|cli.FlagDryRun, func(ctx context.Context, _ []string) error {
 		if g.DryRun && g.Yes {
 			return cli.ErrDryYes

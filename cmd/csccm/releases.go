@@ -25,16 +25,6 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade the controller to this csccm or another chart",
-		Long: `Bring the installed release to the chart that csccm carries, or to another one.
-
-Values that were given before stay, over the new chart's defaults. The plan
-shows every object that changes, as the API server answers to a dry run. Where
-chart and values are what is installed, objects that somebody has changed or
-deleted are restored. csccm rollback goes back to the release as it was. An
-older chart is refused unless --allow-downgrade is given.`,
-		Example: `  csccm upgrade --dry-run
-  csccm upgrade --set replicaCount=3 --yes
-  csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm`,
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) (err error) {
 		if o.Chart, o.Values, err = charts.load(); err != nil {
 			return err
@@ -59,12 +49,7 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 	return g.Command(&cobra.Command{
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
-		Long: `Make a new revision of the release with the content of an earlier one: the
-newest that worked before the latest, or REVISION. Credentials, nodes and load
-balancers are not touched.`,
-		Example: `  csccm rollback
-  csccm rollback 3 --dry-run`,
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.Offer(func(ctx context.Context) (names []string, err error) {
 			history, err := helm.New(g.Kube, *g.Kube.Namespace, g.Debugf()).History(ctx, g.Release)
 			for i := range history {
@@ -90,25 +75,6 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the controller, and list what stays",
-		Long: `Remove the Helm release and wait for the controller's Pods to end. Nodes keep
-their provider IDs, labels and addresses. The Secret with the credentials and
-the user in CloudStack stay too, unless --delete-secret or --delete-user is
-given.
-
-While Services of type LoadBalancer exist, uninstall refuses: nothing would
-change their rules or release their addresses any more. --orphan-load-balancers
-leaves them in CloudStack as they are; another cloud provider can take them
-over.
-
---delete-user needs an administrator's login. It removes what csccm made: the
-user and the Secret with its keys, the account if it owns nothing else, the role
-if no account has it.`,
-		Example: `  csccm uninstall --dry-run
-  csccm uninstall --yes --delete-secret
-  csccm uninstall --orphan-load-balancers --remove-finalizers
-
-  # with the user that csccm made, shown first
-  csccm uninstall --delete-user --admin-user admin --dry-run`,
 	}, cli.Changing|cli.FlagUnlock, func(ctx context.Context, _ []string) error {
 		if err := o.Validate(); err != nil {
 			return err
@@ -138,19 +104,6 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Replace the controller's API keys without interruption",
-		Long: `Replace the API keys that the controller works with.
-
-A CloudStack user has one pair of keys, and a new pair revokes the old one at
-once. So the new pair belongs to a second user of the same account. csccm
-revokes the old pair when the controller works with the new one, and puts it
-back if the controller fails.
-
-Others may use the keys: a CSI driver, an autoscaler. csccm shows what reads the
-Secret or holds a copy, and keeps the old pair while something may still work
-with it. Restart that, then revoke the old pair with --finish.`,
-		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
-  csccm rotate-keys --admin-cmk-profile current --dry-run
-  csccm rotate-keys --finish   # end the old pair that was kept`,
 	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error {
 		err := o.Validate()
 		if err == nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -23,19 +24,16 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
+//go:embed help
+var helpTexts embed.FS
+
 // newRootCommand makes the command tree. It makes no connection.
 func newRootCommand(s cli.Streams) *cobra.Command { return rootCommand(cli.New(s)) }
 
 func rootCommand(g *cli.Globals) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "csccm",
-		Short: "Kubernetes on Apache CloudStack: install, check and migrate the cloud controller manager",
-		Long: `csccm brings the cloud controller manager for Apache CloudStack into a cluster,
-checks that it works, and moves running clusters onto it.
-
-Results go to stdout, questions and progress to stderr. Exit codes: 0 fine, 1
-error, 2 usage, 3 a check failed, 4 warnings with --fail-on=warning, 124
-time-out, 130 interrupted.`,
+		Use:               "csccm",
+		Short:             "Kubernetes on Apache CloudStack: install, check and migrate the cloud controller manager",
 		Version:           version.String(),
 		SilenceErrors:     true, // main prints them, with the remedy
 		SilenceUsage:      true,
@@ -93,7 +91,7 @@ time-out, 130 interrupted.`,
 		}
 	}
 	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
-	cli.AddHelp(root)
+	cli.AddHelp(root, helpTexts)
 	cli.CompleteRest(g, root)
 	return root
 }
@@ -165,13 +163,8 @@ func askVersions(ctx context.Context, g *cli.Globals, v *versions.Versions) erro
 
 func newCompletionCommand(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "completion bash|zsh|fish|powershell|kubectl",
-		Short: "Print the shell's completion script",
-		Long: `Print the script that completes csccm in a shell. With kubectl it is a program
-instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
-		Example: `  source <(csccm completion bash)
-  csccm completion zsh > "${fpath[1]}/_csccm"
-  csccm completion kubectl > /usr/local/bin/kubectl_complete-csccm`,
+		Use:                   "completion bash|zsh|fish|powershell|kubectl",
+		Short:                 "Print the shell's completion script",
 		ValidArgs:             []string{"bash", "zsh", "fish", "powershell", "kubectl"},
 		DisableFlagsInUseLine: true,
 		Args:                  cli.OneArgument("shell: bash, zsh, fish, powershell or kubectl"),

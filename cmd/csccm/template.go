@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/images"
-	"github.com/csccm/csccm/pkg/version"
 )
 
 // chartFlags choose a chart and its values; commands that render or apply one share them.
@@ -90,12 +89,8 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 
 func newTemplateCommand(g *cli.Globals) *cobra.Command {
 	return rendering(g, &cobra.Command{
-		Use:   "template",
-		Short: "Print the manifest that install would apply",
-		Long: `Render the chart and print its objects. Nothing is changed. With --kube-version
-no cluster is needed. The Secret with the credentials is not part of the chart.`,
-		Example: `  csccm template --kube-version v1.37.1 > cloudstack-ccm.yaml
-  csccm template --set replicaCount=1 | kubectl diff -f -`,
+		Use:         "template",
+		Short:       "Print the manifest that install would apply",
 		Annotations: cli.Outputs("yaml"),
 	}, func(_ *helm.Chart, manifest string) error {
 		_, err := io.WriteString(g.Out, manifest)
@@ -116,12 +111,6 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 	cmd := rendering(g, &cobra.Command{
 		Use:   "images",
 		Short: "List the container images, for a mirror",
-		Long: `List the images that the chart needs, one per line. With --registry each line
-has the image's name in a mirror too, in the form that copying tools read:
-SOURCE TARGET. A site without internet:
-` + version.Pages + `docs/air-gap.md`,
-		Example: `  csccm images --kube-version v1.37.1
-  csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
 	}, func(chart *helm.Chart, manifest string) error {
 		list, err := images.List(manifest, mirror)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // Error is a failure to work with the cluster, with the way to go on.
 type Error struct{ Problem }
 
-// Problem is what and how.
+// Problem says what is wrong, and what to do.
 type Problem = report.Error
 
 // newError returns the error of something that is wrong; cause may be nil, or is part of the text.
@@ -51,7 +51,7 @@ func (c *Cluster) Explain(err error) error {
 	var op *net.OpError
 	what := "Kubernetes API " + c.Server
 	if errors.As(err, &call) {
-		err = cause{call.Err, err}
+		err = partError{call.Err, err}
 	}
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -59,7 +59,7 @@ func (c *Cluster) Explain(err error) error {
 	case apierrors.IsForbidden(err):
 		return newError(what+" (403)", "use a kubeconfig of a cluster administrator, or have the right granted", err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return newError(what, "check the network, a VPN or a firewall on the way, or raise --timeout", cause{errors.New("no answer in time"), err})
+		return newError(what, "check the network, a VPN or a firewall on the way, or raise --timeout", partError{errors.New("no answer in time"), err})
 	case errors.Is(err, context.Canceled):
 		return newError(what+": interrupted", "", err)
 	case errors.As(err, &certificate):
@@ -70,14 +70,14 @@ func (c *Cluster) Explain(err error) error {
 	return err
 }
 
-// cause is an error whose text is that of a part of it.
-type cause struct {
+// partError is an error whose text is that of a part of it.
+type partError struct {
 	error
 	whole error
 }
 
 // Unwrap returns all of it.
-func (c cause) Unwrap() error { return c.whole }
+func (e partError) Unwrap() error { return e.whole }
 
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool }

@@ -59,7 +59,9 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 		if err := cfg.Init(getter, namespace, "secret", log); err != nil {
 			return nil, fmt.Errorf("helm: %w", err)
 		}
-		cfg.KubeClient.(*kube.Client).Namespace = namespace // not that of the kubeconfig's context
+		if k, ok := cfg.KubeClient.(*kube.Client); ok {
+			k.Namespace = namespace // not that of the kubeconfig's context
+		}
 		return cfg, nil
 	}
 	return c

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -34,8 +35,9 @@ import (
 // Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
 // registry without TLS.
 func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
-	load, remote := loader.Load, strings.Contains(ref, "://")
-	if remote {
+	load := loader.Load
+	scheme, _, remote := strings.Cut(ref, "://")
+	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); remote {
 		load = func(string) (*chart.Chart, error) { return download(ref, chartVersion, plainHTTP) }
 	}
 	loaded, err := load(ref)
@@ -48,7 +50,7 @@ func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	if err == nil {
 		return &Chart{loaded, ref}, nil
 	}
-	e := &report.Error{What: "chart " + ref, Err: err, Fix: "correct --chart; without it csccm uses its embedded chart"}
+	e := &report.Error{What: "chart " + ref, Err: err, Fix: "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm uses its embedded chart"}
 	if remote {
 		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is for a registry without TLS"
 	} else { // the command line is the only possible cause

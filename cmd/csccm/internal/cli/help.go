@@ -5,7 +5,9 @@ package cli
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
+	"strings"
 	"text/template"
 
 	"github.com/spf13/cobra"
@@ -59,12 +61,26 @@ Examples:
 Flags of every command: {{.Root.CommandPath}} --help
 {{end}}`
 
-// AddHelp gives a command tree its help: 80 columns, commands in groups, and flags for special cases with --help=all.
-func AddHelp(root *cobra.Command) {
+// AddHelp gives a command tree its help: the texts, 80 columns, commands in groups, and flags for special cases with --help=all.
+func AddHelp(root *cobra.Command, texts fs.FS) {
+	addTexts(root, texts)
 	h := &helpValue{}
 	root.PersistentFlags().VarPF(h, "help", "h", "show help; --help=all shows the flags for special cases, too").NoOptDefVal = "true"
 	t := template.Must(template.New("usage").Funcs(template.FuncMap{"flags": func(cmd *cobra.Command) string { return ownFlags(cmd, h.all) }}).Parse(usageTemplate))
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return t.Execute(cmd.OutOrStderr(), cmd) })
+}
+
+// addTexts gives commands their descriptions and examples: those of csccm cks list are in help/csccm-cks-list.txt. What a command
+// has already follows its description.
+func addTexts(cmd *cobra.Command, texts fs.FS) {
+	text, err := fs.ReadFile(texts, "help/"+strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
+	if err == nil {
+		long, example, _ := strings.Cut(string(text), "\nExamples:\n")
+		cmd.Long, cmd.Example = strings.TrimSpace(long)+cmd.Long, strings.TrimRight(example, "\n")
+	}
+	for _, sub := range cmd.Commands() {
+		addTexts(sub, texts)
+	}
 }
 
 // ownFlags lists the flags of a command.
