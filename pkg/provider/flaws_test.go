@@ -8,8 +8,8 @@ package provider
 // is empty.
 //
 //	    upstream                                                       here                                               test
-//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestInstanceExists (pkg/node), TestCSCCM (test/e2e)
-//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestInstanceShutdown (pkg/node), TestCSCCM (test/e2e)
+//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestInstanceExists (pkg/node), TestScripts/life (test/e2e)
+//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestInstanceShutdown (pkg/node), TestScripts/life (test/e2e)
 //	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members                     TestPromiseNothingIsLostLeakedOrStolen
 //	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator       "a Service on every release"
 //	 5  rules without source ranges are deleted and recreated          kept, nothing is changed                           "what older providers leave is taken over"

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -94,7 +95,7 @@ func run(ctx context.Context) error {
 			continue
 		}
 		fmt.Printf("\n%s\n\n", p.title)
-		if err := p.run(ctx, b); err != nil {
+		if err := must.Catch(func() { must.OK(p.run(ctx, b)) }); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", p.name, err), ctx.Err())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -87,27 +88,17 @@ func (s size) String() string {
 func (s size) atScale(ctx context.Context, b *bench) error {
 	vms, nodes, services := s.vms, s.nodes, s.services
 	const ports = 1
-	env, err := b.newEnv(ctx, vms, nodes, "instant")
-	if err != nil {
-		return err
-	}
+	env := must.Get(b.newEnv(ctx, vms, nodes, "instant"))
 	defer env.Stop()
 	header("step", "takes", "CPU of the controller", "of the simulator", "memory", "peak", "calls", "polls")
 	var last used
-	if last.server, err = ownCPU(); err != nil {
-		return err
-	}
+	last.server = must.Get(ownCPU())
 	measure := func(what string, do func() error) error {
 		env.Spent()
 		begun := time.Now()
-		if err := do(); err != nil {
-			return err
-		}
+		must.OK(do())
 		took := time.Since(begun)
-		u, err := usage(env)
-		if err != nil {
-			return err
-		}
+		u := must.Get(usage(env))
 		calls, polled := env.Spent()
 		row(what, seconds(took), seconds(u.cpu-last.cpu), seconds(u.server-last.server), fmt.Sprintf("%d MiB", u.now), fmt.Sprintf("%d MiB", u.peak), calls, polled)
 		last = u

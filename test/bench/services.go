@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -36,21 +37,13 @@ func unavoidable(p simulator.LatencyProfile, n int) time.Duration {
 
 // lifecycle creates, changes and deletes a Service with n ports and prints the calls and durations of each step.
 func lifecycle(ctx context.Context, env *testenv.Env, label string, n, nodes int) error {
-	if err := env.Start(ctx, 0); err != nil {
-		return err
-	}
+	must.OK(env.Start(ctx, 0))
 	env.Spent()
 	begun := time.Now()
-	if err := env.Services(ctx, 1, 1, n); err != nil {
-		return err
-	}
-	if err := env.Served(ctx, 1); err != nil {
-		return err
-	}
+	must.OK(env.Services(ctx, 1, 1, n))
+	must.OK(env.Served(ctx, 1))
 	took := time.Since(begun)
-	if err := env.Idle(ctx); err != nil {
-		return err
-	}
+	must.OK(env.Idle(ctx))
 	due := unavoidable(env.Latency, n)
 	calls, polled := env.Spent()
 	cells := []any{label, seconds(took), seconds(due), fmt.Sprintf("%.2f", took.Seconds()/due.Seconds()), calls, polled}
@@ -61,19 +54,13 @@ func lifecycle(ctx context.Context, env *testenv.Env, label string, n, nodes int
 		func() error { return deleteNode(ctx, env, nodes+1) },
 		func() error { return env.Start(ctx, 0) },
 	} {
-		if err := step(); err != nil {
-			return err
-		}
-		if err := env.Idle(ctx); err != nil {
-			return err
-		}
+		must.OK(step())
+		must.OK(env.Idle(ctx))
 		calls, _ := env.Spent()
 		cells = append(cells, calls)
 	}
 	begun = time.Now()
-	if err := env.Clear(ctx); err != nil {
-		return err
-	}
+	must.OK(env.Clear(ctx))
 	took = time.Since(begun)
 	calls, _ = env.Spent()
 	row(append(cells, calls, seconds(took))...)
@@ -95,16 +82,11 @@ func deleteNode(ctx context.Context, env *testenv.Env, i int) error {
 var lifecycleHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", "re-sync", "node joins", "node leaves", "restart", "delete", "takes"}
 
 func byPorts(ctx context.Context, b *bench) error {
-	env, err := b.newEnv(ctx, 6, 5, b.profile)
-	if err != nil {
-		return err
-	}
+	env := must.Get(b.newEnv(ctx, 6, 5, b.profile))
 	defer env.Stop()
 	header(append([]any{"ports"}, lifecycleHeader...)...)
 	for _, n := range []int{1, 5, 10, 50} {
-		if err := lifecycle(ctx, env, fmt.Sprint(n), n, 5); err != nil {
-			return err
-		}
+		must.OK(lifecycle(ctx, env, fmt.Sprint(n), n, 5))
 	}
 	return nil
 }
@@ -112,11 +94,8 @@ func byPorts(ctx context.Context, b *bench) error {
 func byNodes(ctx context.Context, b *bench) error {
 	header(append([]any{"nodes"}, lifecycleHeader...)...)
 	for _, nodes := range []int{5, 50, 200, 1000} {
-		env, err := b.newEnv(ctx, nodes+1, nodes, b.profile)
-		if err != nil {
-			return err
-		}
-		err = lifecycle(ctx, env, fmt.Sprint(nodes), 5, nodes)
+		env := must.Get(b.newEnv(ctx, nodes+1, nodes, b.profile))
+		err := lifecycle(ctx, env, fmt.Sprint(nodes), 5, nodes)
 		env.Stop()
 		if err != nil {
 			return err
@@ -127,10 +106,7 @@ func byNodes(ctx context.Context, b *bench) error {
 
 func byConcurrency(ctx context.Context, b *bench) error {
 	const services, ports = 50, 2
-	env, err := b.newEnv(ctx, 5, 5, b.profile)
-	if err != nil {
-		return err
-	}
+	env := must.Get(b.newEnv(ctx, 5, 5, b.profile))
 	defer env.Stop()
 	fmt.Printf("The unavoidable jobs of one after the other: %s.\n\n", seconds(services*unavoidable(env.Latency, ports)))
 	header("--concurrent-service-syncs", "rate-limit auto (default)", "Services/s", "calls", "polls", "no rate-limit", "Services/s", "polls")

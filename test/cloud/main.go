@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -47,7 +46,7 @@ type settings struct {
 	list       bool
 	clean, all bool
 	cleanRun   string
-	out, junit string
+	out        string
 	binDir     string
 }
 
@@ -119,12 +118,6 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 	if s.out != "" {
 		err = writePage(s.out, report.Markdown())
 	}
-	if s.junit != "" && err == nil {
-		var text bytes.Buffer
-		if err = report.WriteJUnit(&text); err == nil {
-			err = os.WriteFile(s.junit, text.Bytes(), 0o644) // #nosec G306 -- for programs of others
-		}
-	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "cloud:", err)
 		return exitFailure
@@ -189,7 +182,6 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	f.StringVar(&s.Version, "simulator-version", "", "release of CloudStack that a simulator plays, such as 4.19 (default: the newest)")
 	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
 	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")
-	f.StringVar(&s.junit, "junit", env("JUNIT"), "write the results to this JUnit file (CLOUD_JUNIT)")
 	f.StringVar(&s.binDir, "bin-dir", getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
 	f.StringVar(&s.JournalDir, "journal-dir", "", "folder of the journals (default ~/.local/state/csccm-cloud)")
 	f.BoolVar(&s.Keep, "keep", false, "leave everything in the cloud at the end")

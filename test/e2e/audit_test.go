@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
@@ -46,9 +48,7 @@ func TestAuditCountsWhatIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := audited{used: map[rights.Request]int{}, asked: map[asked]int{}, denied: map[string]int{}}
-			if err := a.read(slices.Collect(strings.Lines(c.log))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, a.read(slices.Collect(strings.Lines(c.log))))
 			var got []string
 			for call := range a.denied {
 				got = append(got, strings.TrimSuffix(call, " ()"))

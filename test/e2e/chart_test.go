@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,9 +66,7 @@ func (s *shelf) warned() (all []string) {
 func testChart(t *testing.T, e *clusterEnv) {
 	s := newShelf(t, e)
 	before, err := e.Objects(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Run("an unknown field is seen", func(t *testing.T) { //nolint:paralleltest // one release at a time
 		s.apply(t, map[string]any{"hostAliases": []any{map[string]any{"ip": "10.0.0.1", "hostname": "a"}}})
 		if got := s.warned(); len(got) != 1 || !strings.Contains(got[0], `unknown field "spec.template.spec.hostAliases[0].hostname"`) {
@@ -89,9 +88,7 @@ func testChart(t *testing.T, e *clusterEnv) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), "-values.yaml"), func(t *testing.T) { //nolint:paralleltest // one release at a time
 			values, err := helm.ParseValues([]string{file}, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r := s.apply(t, values)
 			infos := s.infos(t, r.Manifest)
 			for _, info := range infos {
@@ -162,9 +159,8 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 		return c
 	}
 	var err error
-	if s.chart, err = helm.Load(chartDir, "", false); err != nil {
-		t.Fatal(err)
-	}
+	s.chart, err = helm.Load(chartDir, "", false)
+	require.NoError(t, err)
 	s.helm = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {
 		if text, ok := strings.CutPrefix(fmt.Sprintf(format, v...), "API server: "); ok {
 			s.HandleWarningHeader(0, "", text)
@@ -177,9 +173,7 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 func (s *shelf) apply(t *testing.T, values map[string]any) *helm.Release {
 	t.Helper()
 	r, err := s.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: s.chart, Values: values})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !r.Deployed() {
 		t.Fatalf("the release is %s", r.Status)
 	}

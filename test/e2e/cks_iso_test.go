@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/installer/commands/cks/iso"
 	isotest "github.com/csccm/csccm/installer/commands/cks/iso/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -51,16 +53,10 @@ func TestClusterFromAnISOOfCKS(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk, err := iso.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	provider, err := fs.ReadFile(disk, "provider.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, disk.Close())
 
 	world := cksProjectWorld()
 	e := newClusterEnv(t, world)

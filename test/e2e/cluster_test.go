@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,14 +47,10 @@ func newClusterEnv(t *testing.T, world *simulator.World) *clusterEnv {
 func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World, heartbeat time.Duration) *clusterEnv {
 	t.Helper()
 	cloud, err := testenv.StartCloudStack(world)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cloud.Stop)
 	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return newClusterEnvOf(t, p, cloud, nodes)
 }
 
@@ -64,13 +62,11 @@ func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, no
 	t.Cleanup(func() {
 		if t.Failed() {
 			e.explain(t)
-		} else {
+		} else if e.cloud != nil {
 			e.noSecrets(t)
 		}
 		lines, err := p.AuditLog()
-		if err := errors.Join(p.Err(), err, audit.read(lines)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(p.Err(), err, audit.read(lines)))
 		e.nodes.StopNodes()
 	})
 	flags, cache := cluster.NewFlags(), filepath.Join(e.home, "cache")
@@ -119,9 +115,7 @@ func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 func applyRequest(t *testing.T, over map[string]any) helm.ApplyRequest {
 	t.Helper()
 	chart, err := helm.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	values := map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)", "replicaCount": 1}
 	for k, x := range over {
 		values[k] = x
@@ -186,9 +180,7 @@ func (e *clusterEnv) pods(ctx context.Context) ([]corev1.Pod, error) {
 func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 	t.Helper()
 	pods, err := e.pods(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range pods {
 		names = append(names, fmt.Sprintf("%s/%d", pods[i].Name, pods[i].Status.ContainerStatuses[0].RestartCount))
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -91,9 +92,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 		}
 		mail = id
 		s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: r.Name, Protocol: r.Protocol, Algorithm: "leastconn"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -41,9 +42,7 @@ func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
 	p := borrow(t, plane.Options{APIOnly: true})
 	o.On, o.Profile = p, "instant"
 	e, err := testenv.New(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(e.Stop)
 	return &directEnv{env: env{Plane: p, Client: e.Client, cloud: e.Cloud, home: t.TempDir()}, vms: e}
 }
@@ -81,23 +80,17 @@ func (e *directEnv) controllerAt(t *testing.T, user, server string, args ...stri
 func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args ...string) *child.Process {
 	t.Helper()
 	dir := filepath.Join(e.home, user)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	cloudConfig := e.file(t, user+"/cloud-config", string(e.config(t, keys).Render()))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := e.kubeconfigOf(kubeconfig, "x", user, server); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.kubeconfigOf(kubeconfig, "x", user, server))
 	p, err := child.Start(t.Context(), child.Command{
 		Name: user, Path: programs.Controller, Log: filepath.Join(e.home, user+".log"), Dir: dir, Env: []string{"TMPDIR=" + dir},
 		Args: append([]string{
 			"--cloud-provider=external-cloudstack", "--cloud-config=" + cloudConfig, "--kubeconfig=" + kubeconfig, "--secure-port=0", "--v=2",
 		}, args...),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.Stop(0)
 		if t.Failed() {
@@ -110,9 +103,7 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 // register makes the Nodes w<from> ... w<to> as kubelets do; change may be nil.
 func (e *directEnv) register(t *testing.T, from, to int, change func(*corev1.Node)) {
 	t.Helper()
-	if err := e.vms.Register(t.Context(), from, to, change); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.vms.Register(t.Context(), from, to, change))
 }
 
 // destroy destroys a VM and lets its kubelet fall silent.
@@ -162,14 +153,10 @@ type request struct {
 func (e *directEnv) requests(t *testing.T) (all []request) {
 	t.Helper()
 	lines, err := e.AuditLog()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, line := range lines {
 		var r request
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
 		all = append(all, r)
 	}
 	return all

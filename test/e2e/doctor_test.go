@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/installer/check"
@@ -43,9 +44,7 @@ virtualMachines:
 		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, nics: [{network: k8s-net, ip: %s}]}\n", i, testenv.VMAddress(i))
 	}
 	world, err := simulator.LoadWorld(strings.NewReader(w.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return world
 }
 
@@ -67,9 +66,7 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 			return err
 		})
 	}
-	if err := joins.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, joins.Wait())
 	e.secret(t, string(e.config(t, owner).Render()))
 	e.install(t, map[string]any{"controlPlaneOnly": false, "driftPeriod": "10h"}) // its calls would count as doctor's
 	for i := range manyServices {
@@ -86,9 +83,7 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 	s := e.csccm(t, "", "doctor", "-o", "json").want(t, 0)
 	took := time.Since(begun)
 	var r check.Report
-	if err := json.Unmarshal([]byte(s.out), &r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(s.out), &r))
 	calls := len(e.cloud.Ledger().Calls())
 	// The controller may make some of its own meanwhile.
 	if calls > 30 {

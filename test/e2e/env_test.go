@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,12 +50,11 @@ const (
 // env is what all tests use: an API server, a simulated CloudStack, and csccm as a program.
 type env struct {
 	*plane.Plane
-	Client kubernetes.Interface
-	cloud  *testenv.CloudStack
-	home   string // of csccm, and its working directory
-	// more are arguments and environment of every csccm.
-	more, environ []string
-	session       bytes.Buffer // what csccm was asked and said
+	Client  kubernetes.Interface
+	cloud   *testenv.CloudStack
+	home    string       // of csccm, and its working directory
+	environ []string     // of every csccm
+	session bytes.Buffer // what csccm was asked and said
 }
 
 // output collects what a program writes, also while it runs.
@@ -95,7 +94,7 @@ func (s said) want(t *testing.T, code int, texts ...string) said {
 
 // command is csccm for this environment; it ends with the context.
 func (e *env) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, programs.CLI, append(args, e.more...)...)
+	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = append([]string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH")}, e.environ...)
 	cmd.Dir = e.home
 	return cmd
@@ -132,9 +131,7 @@ func (e *env) record(s said, started time.Time) {
 func (e *env) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(e.home, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -142,9 +139,7 @@ func (e *env) file(t *testing.T, name, text string) string {
 func (*env) eventually(t *testing.T, what string, try func(context.Context) error) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	if err := testenv.Wait(t.Context(), limit, what, try); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, testenv.Wait(t.Context(), limit, what, try))
 	return time.Since(begun)
 }
 
@@ -152,9 +147,7 @@ func (*env) eventually(t *testing.T, what string, try func(context.Context) erro
 func (e *env) config(t *testing.T, user string) *cloudstack.Config {
 	t.Helper()
 	c, err := e.cloud.Config(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -162,9 +155,7 @@ func (e *env) config(t *testing.T, user string) *cloudstack.Config {
 func (e *env) api(t *testing.T, user string) *cloudstack.Client {
 	t.Helper()
 	client, err := e.cloud.Client(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
 }
@@ -173,9 +164,7 @@ func (e *env) api(t *testing.T, user string) *cloudstack.Client {
 func (e *env) admin(t *testing.T, command string, params map[string]string) map[string]any {
 	t.Helper()
 	answer, err := e.cloud.Admin(t.Context(), command, params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer
 }
 
@@ -188,9 +177,7 @@ func (e *env) secret(t *testing.T, cloudConfig string) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func servicePorts(ports ...int32) []corev1.ServicePort {
@@ -224,9 +211,7 @@ func (e *env) serviceIn(t *testing.T, namespace, name string, has map[string]str
 func (e *env) remove(t *testing.T, name string) {
 	t.Helper()
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	if err := services.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, services.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	e.eventually(t, "Service "+name+" to go", func(ctx context.Context) error {
 		_, err := services.Get(ctx, name, metav1.GetOptions{})
 		return gone(err)
@@ -259,9 +244,7 @@ func (e *env) address(t *testing.T, name string) (ip string) {
 func (e *env) rulesAt(t *testing.T, ips ...string) map[string]testenv.Rule {
 	t.Helper()
 	rules, err := testenv.RulesByID(t.Context(), e.api(t, owner), ips...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return rules
 }
 
@@ -290,9 +273,7 @@ func (e *env) wantRules(t *testing.T, ip string, want ...string) {
 func (e *env) node(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	n, err := e.Client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -354,9 +335,7 @@ func (e *env) initialised(t *testing.T, n int) time.Duration {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return time.Since(begun)
 }
 
@@ -407,22 +386,6 @@ func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// noneRefused counts the calls of the users whose names begin with a prefix; CloudStack must have allowed each.
-func (e *env) noneRefused(t *testing.T, prefix string) (commands map[string]int) {
-	t.Helper()
-	commands = map[string]int{}
-	for _, c := range e.cloud.Ledger().Calls() {
-		if !strings.HasPrefix(c.Caller, prefix) {
-			continue
-		}
-		commands[c.Command]++
-		if c.Status == http.StatusUnauthorized || c.ErrorCode == 401 || c.ErrorCode == 432 {
-			t.Errorf("call %d, %s of %s, was refused with %d", c.Seq, c.Command, c.Caller, c.ErrorCode)
-		}
-	}
-	return commands
 }
 
 // logTail prints the end of a log.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,16 +102,14 @@ var manifests = map[string]map[string][]balanced{
 	},
 }
 
-// elsewhere are the folders that other tests apply: gitops_test.go, and test/real-nodes, which has real traffic for them.
+// elsewhere are the folders that other tests apply: the script gitops, and test/real-nodes, which has real traffic for them.
 var elsewhere = []string{"gitops-", "gateway-", "terraform", "ingress-nginx", "traefik"}
 
 // TestExamples applies each folder of docs/examples with kubectl, compares what becomes of its Services, and deletes it.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob(examplesDir + "/*/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, dir := range folders {
 		name := filepath.Base(dir)
 		tested := slices.ContainsFunc(elsewhere, func(e string) bool { return strings.HasPrefix(name, e) })
@@ -136,9 +135,7 @@ func TestExamples(t *testing.T) {
 func (e *directEnv) example(t *testing.T, name string, services []balanced) {
 	file := filepath.Join(examplesDir, name, "manifest.yaml")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest := string(text)
 	if strings.Contains(manifest, exampleCertificate) {
 		manifest = strings.ReplaceAll(manifest, exampleCertificate, e.uploadCertificate(t))
@@ -150,9 +147,7 @@ func (e *directEnv) example(t *testing.T, name string, services []balanced) {
 			Metadata struct{ Name string }
 			Spec     struct{ Type corev1.ServiceType }
 		}
-		if err := yaml.Unmarshal([]byte(document), &s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &s))
 		if s.Kind == "Service" && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			balancers++
 			e.podOf(t, s.Metadata.Name)
@@ -259,18 +254,12 @@ func from(ranges []string) string {
 func (e *directEnv) uploadCertificate(t *testing.T) string {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("www.example.org", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	block, _ := pem.Decode(key)
 	parsed, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(parsed) // the only form that CloudStack reads
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	domains, _ := e.admin(t, "listDomains", map[string]string{"name": "ROOT"})["domain"].([]any)
 	root, _ := domains[0].(map[string]any)
 	domain, _ := root["id"].(string)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -30,9 +31,7 @@ func TestFailover(t *testing.T) {
 	signal := func(s syscall.Signal) func(*testing.T, *child.Process, *link) {
 		return func(t *testing.T, p *child.Process, _ *link) {
 			t.Helper()
-			if err := p.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.Signal(s))
 		}
 	}
 	const killed = 128 + int(syscall.SIGKILL)
@@ -176,9 +175,8 @@ func newLink(t *testing.T, server string) *link {
 	ctx := t.Context() // ends before the cleanups of the test
 	l := &link{}
 	var err error
-	if l.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	l.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.listener.Close() })
 	go func() {
 		for {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,19 +146,13 @@ func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func())
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	config, err := e.AdminConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cloud := &apacheCloud{api: e.api(t, testenv.User), vm: e.vms.VM, synced: map[string]bool{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	c, err := servicecontroller.New(cloud, client, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "kubernetes", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	factory.Start(ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx, 2, controllers.NewControllerManagerMetrics("e2e")) })
@@ -182,32 +177,24 @@ func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	t.Helper()
 	api := e.api(t, testenv.User)
 	rules, err := testenv.Rules(t.Context(), api, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range rules {
 		out = append(out, fmt.Sprint("rule ", r.ID, r.Name, r.PublicIPID, r.PublicIP, r.PublicPort, r.PrivatePort, r.Algorithm, r.State, r.Members))
 	}
 	addresses, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range addresses {
 		out = append(out, fmt.Sprint("address ", addresses[i].ID, addresses[i].Address, addresses[i].State))
 	}
 	firewall, err := api.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range firewall {
 		f := &firewall[i]
 		out = append(out, fmt.Sprint("firewall rule ", f.ID, f.PublicIPID, f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
 	for _, name := range services {
 		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, fmt.Sprint("Service ", name, s.Finalizers, e.address(t, name)))
 	}
 	slices.Sort(out)
@@ -225,9 +212,7 @@ func TestKubernetesServiceControllerAndBack(t *testing.T) {
 	e.service(t, "mail", 25)
 	e.address(t, "web")
 	e.address(t, "mail")
-	if err := e.vms.Idle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.vms.Idle(t.Context()))
 	framework()
 	same := func(what string, before []string, services ...string) {
 		t.Helper()
@@ -242,9 +227,7 @@ func TestKubernetesServiceControllerAndBack(t *testing.T) {
 	same("csccm", before, "web", "mail")
 	e.service(t, "ours", 8080)
 	e.reconciled(t, "ours")
-	if err := e.vms.Idle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.vms.Idle(t.Context()))
 	ours.Stop(10 * time.Second)
 
 	all := []string{"web", "mail", "ours"}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,9 +72,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	e := newClusterEnv(t, world)
 	members := &datapath.Members{}
 	path, err := datapath.Start(t.Context(), e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(path.Close)
 	e.join(t, cp1, worker1, worker2)
 	e.secret(t, string(e.config(t, owner).Render()))
@@ -95,9 +94,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	client := e.api(t, owner)
 	addresses := func() int {
 		ips, err := client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(ips)
 	}
 	before := addresses()
@@ -105,9 +102,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			do(t)
 			list, err := e.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i := range list.Items {
 				if strings.HasPrefix(list.Items[i].Name, testedNamespaces) {
 					t.Errorf("namespace %s is left", list.Items[i].Name)
@@ -141,9 +136,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 		cmd := e.command(t.Context(), "test", "--yes", "--skip-outside")
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		e.eventually(t, "the Service is made", func(ctx context.Context) error {
 			services, err := e.testedServices(ctx)
 			if err == nil && !slices.ContainsFunc(services, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer }) {
@@ -151,9 +144,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 			}
 			return err
 		})
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Fatalf("exit code %d: %s", code, out.String())

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -82,13 +85,9 @@ func borrow(t *testing.T, o plane.Options) *plane.Plane {
 		t.Skip(programs.skip)
 	}
 	p, err := programs.planes.Take(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := programs.planes.Return(context.Background(), p); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, programs.planes.Return(context.Background(), p))
 	})
 	return p
 }

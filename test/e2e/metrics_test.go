@@ -25,6 +25,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
@@ -93,13 +94,9 @@ func scrape(t *testing.T) families {
 	e.address(t, "web")
 
 	rest, err := e.ClientConfig("scraper", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(rest.CertData, rest.KeyData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // #nosec G402 -- the controller signs its own
 	}}}
@@ -156,9 +153,7 @@ type alert struct {
 func alerts(t *testing.T) []alert {
 	t.Helper()
 	raw, err := fs.ReadFile(charts.FS(), "monitoring/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw = bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte(lease))
 	var file struct {
 		Groups []struct {
@@ -166,9 +161,7 @@ func alerts(t *testing.T) []alert {
 			Rules []alert `json:"rules"`
 		} `json:"groups"`
 	}
-	if err := yaml.UnmarshalStrict(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.UnmarshalStrict(raw, &file))
 	var all []alert
 	for i := range file.Groups {
 		all = append(all, file.Groups[i].Rules...)
@@ -187,9 +180,7 @@ var labelValues = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
 func panels(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := fs.ReadFile(charts.FS(), "monitoring/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var dashboard struct {
 		Panels []struct {
 			ID                       int
@@ -200,9 +191,7 @@ func panels(t *testing.T) map[string]string {
 			List []struct{ Name, Definition string }
 		}
 	}
-	if err := json.Unmarshal(raw, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &dashboard))
 	all := map[string]string{}
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,9 +77,7 @@ func TestMetricsWithCertificate(t *testing.T) {
 func servingCertificate(t *testing.T, name string) (*corev1.Secret, *http.Transport) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(certificate) {
 		t.Fatal("no CA in the certificate")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,9 +94,7 @@ func TestScale(t *testing.T) {
 	}
 	for s := range strings.SplitSeq(sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Run(s, func(t *testing.T) { measure(t, n, strings.Fields(os.Getenv("CSCCM_SCALE_ARGS"))) })
 	}
 }
@@ -130,9 +129,7 @@ func measure(t *testing.T, n int, args []string) {
 	})
 	lines := roundLines(t, p)
 	took, err := time.ParseDuration(lines[len(lines)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report("steady round", took, pages)
 
 	stopped, destroyed := fmt.Sprintf("w%d", n), fmt.Sprintf("w%d", n-1)
@@ -150,9 +147,7 @@ var roundLine = regexp.MustCompile(`Update \d\d+ nodes status took ([0-9a-zµ.]+
 func roundLines(t *testing.T, p *child.Process) (out []string) {
 	t.Helper()
 	log, err := os.ReadFile(p.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, m := range roundLine.FindAllStringSubmatch(string(log), -1) {
 		out = append(out, m[1])
 	}
@@ -163,9 +158,7 @@ func roundLines(t *testing.T, p *child.Process) (out []string) {
 func memory(t *testing.T, p *child.Process) (now, peak int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.SplitSeq(string(status), "\n") {
 		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &now)
 		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)

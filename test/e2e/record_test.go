@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -63,9 +64,7 @@ func TestRecord(t *testing.T) {
 	url := fmt.Sprintf("https://%s:%d", e.Host, e.Port)
 	wire := newLink(t, url)
 	config, err := os.ReadFile(e.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.environ = []string{"KUBECONFIG=" + e.file(t, "by-wire", strings.Replace(string(config), url, "https://"+wire.listener.Addr().String(), 1))}
 	p := e.opens(t)
 
@@ -151,9 +150,7 @@ func TestRecordLarge(t *testing.T) {
 	e.join(t, nodes[:2]...)
 	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
 	others := testenv.Env{Client: e.Client}
-	if err := others.Register(t.Context(), 3, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, others.Register(t.Context(), 3, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] }))
 	e.initialised(t, size)
 	for i := range size {
 		namespace := fmt.Sprintf("team-%02d", i/25)
@@ -186,9 +183,7 @@ virtualMachines:
 		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", n.Name, n.Address)
 	}
 	world, err := simulator.LoadWorld(strings.NewReader(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return world
 }
 
@@ -196,13 +191,9 @@ virtualMachines:
 func write(t *testing.T, file string, recording any) {
 	t.Helper()
 	out, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	packed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
-	if err := errors.Join(err, json.NewEncoder(packed).Encode(recording), packed.Close(), out.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, json.NewEncoder(packed).Encode(recording), packed.Close(), out.Close()))
 }
 
 func (e *env) makeNamespace(t *testing.T, name string) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -33,16 +34,12 @@ func (e *directEnv) held(t *testing.T) (out []string) {
 	t.Helper()
 	client := e.api(t, "inspector")
 	addresses, err := client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range addresses {
 		out = append(out, "address "+addresses[i].Address)
 	}
 	balancers, err := client.ListInternalLoadBalancers(t.Context(), cloudstack.InternalLoadBalancerQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range balancers {
 		out = append(out, fmt.Sprintf("internal %s:%d", balancers[i].Address, balancers[i].Port))
 	}
@@ -102,9 +99,7 @@ func TestRestartedControllerReleases(t *testing.T) {
 			}
 
 			if !c.running {
-				if err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 			}
 			e.cloud.Ledger().Reset()
 			e.controller(t, testenv.User, "--leader-elect=false")
@@ -116,9 +111,7 @@ func TestRestartedControllerReleases(t *testing.T) {
 					return nil
 				})
 				e.address(t, "web")
-				if err := e.vms.Idle(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, e.vms.Idle(t.Context()))
 				e.remove(t, "web")
 			} else {
 				e.eventually(t, "Service web to go", func(ctx context.Context) error {

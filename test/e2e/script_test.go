@@ -21,8 +21,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudprovider "k8s.io/cloud-provider"
@@ -40,14 +42,16 @@ func TestScripts(t *testing.T) {
 		t.Skip(programs.skip)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(programs.CLI, filepath.Join(bin, "csccm")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(programs.CLI, filepath.Join(bin, "csccm")))
+	chart, err := filepath.Abs(chartDir)
+	require.NoError(t, err)
 	testscript.RunT(scriptT{t}, testscript.Params{
 		Dir: "testdata/script", RequireUniqueNames: true,
 		Setup: func(v *testscript.Env) error {
 			v.Setenv("PATH", bin+string(os.PathListSeparator)+v.Getenv("PATH"))
 			v.Setenv("HOME", v.WorkDir)
+			v.Setenv("CHART", chart)
+			v.Setenv("EXAMPLES", filepath.Join(chart, "../../docs/examples"))
 			v.Setenv("KUBECONFIG", filepath.Join(v.WorkDir, "kubeconfig"))
 			if err := os.CopyFS(v.WorkDir, os.DirFS("testdata/script/shared")); err != nil {
 				return err
@@ -60,6 +64,11 @@ func TestScripts(t *testing.T) {
 			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
 			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "declines": on((*scene).declines),
 			"kubelet": on((*scene).kubelet), "mangle": on((*scene).mangle), "harmless": on((*scene).harmless),
+			"initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
+			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "agrees": on((*scene).agrees),
+			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
+			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "serve": on((*scene).serve),
+			"killed": on((*scene).killed), "no-controller": on((*scene).noController), "pause-leader": on((*scene).pauseLeader),
 		},
 	})
 }
@@ -77,6 +86,9 @@ func (scriptT) Verbose() bool { return testing.Verbose() }
 type scene struct {
 	env
 	t            *testing.T
+	whole        *clusterEnv // with nodes; nil for an API server alone
+	serving      *httptest.Server
+	out          io.Writer    // of the command that until runs
 	calls, lines int          // of the ledger and the audit log, that changes has told
 	operator     map[int]bool // calls of the command cloud, by number
 	secret       string       // of the cloud-config
@@ -94,20 +106,38 @@ func on(method func(*scene, *testscript.TestScript, []string) error) func(*tests
 	}
 }
 
-// cluster gives the script an API server that no other script uses, and the context "test" for it.
-func (s *scene) cluster(*testscript.TestScript, []string) error {
-	s.Plane = borrow(s.t, plane.Options{APIOnly: true})
-	nodes, err := testenv.NewCluster(s.Plane, testenv.ClusterOptions{})
+// cluster gives the script an API server that no other script uses, with "nodes" also the other controllers of Kubernetes and nodes that
+// join, and the context "test" for it. Further words are programs of testdata that are images on the nodes.
+func (s *scene) cluster(ts *testscript.TestScript, args []string) error {
+	o, options := plane.Options{APIOnly: true}, testenv.ClusterOptions{Images: map[string]string{}}
+	if len(args) > 0 {
+		o, options.Controller, options.Heartbeat = plane.Options{NodeGrace: defaultGrace}, programs.Controller, time.Second
+		for _, name := range args[1:] {
+			path := filepath.Join(s.t.TempDir(), name)
+			if out, err := exec.CommandContext(s.t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil { // #nosec G204 -- of the script
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			options.Images["registry.example/csccm/"+name] = path
+		}
+	}
+	s.Plane = borrow(s.t, o)
+	nodes, err := testenv.NewCluster(s.Plane, options)
 	if err != nil {
 		return err
 	}
 	s.Client = nodes.Client
+	if len(args) > 0 {
+		s.whole = newClusterEnvOf(s.t, s.Plane, nil, nodes)
+		s.t.Cleanup(func() { _, _ = s.session.WriteTo(&s.whole.session) }) // in which it looks for keys
+	}
+	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(s.Kubectl))
 	// A user of its own: the audit log then says what csccm has changed.
 	return s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url())
 }
 
 // cloudstack starts a CloudStack, example, cks or the world of a file, and writes the cloud-config of the user who owns its VMs. The old
-// rules of the example are those of Service default/web, if there is one: their names come from its UID.
+// rules of the example are those of Service default/web, if there is one: their names come from its UID. With "inside" the nodes of the
+// cluster are those of the first cluster that CloudStack Kubernetes Service makes.
 func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error) {
 	w := simulator.ExampleWorld()
 	switch args[0] {
@@ -130,10 +160,17 @@ func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error)
 			ts.Setenv("LB", balancer)
 		}
 	}
-	if s.cloud, err = testenv.StartCloudStack(w); err != nil {
+	options := simulator.Options{World: w}
+	if len(args) > 1 {
+		options.Inside = &testenv.CKS{Cluster: s.whole.nodes}
+	}
+	if s.cloud, err = testenv.StartCloudStackWith(options); err != nil {
 		return err
 	}
 	s.t.Cleanup(s.cloud.Stop)
+	if s.whole != nil {
+		s.whole.cloud = s.cloud
+	}
 	c, err := s.cloud.Config(owner)
 	if err != nil {
 		return err
@@ -160,7 +197,7 @@ func (s *scene) config(ts *testscript.TestScript, args []string) error {
 	return os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600)
 }
 
-// server starts a server that refuses, hangs or answers garbage, as CloudStack or Kubernetes. The variable has its URL.
+// server starts a server that refuses, hangs, answers garbage or has a certificate that nobody signed, as CloudStack or Kubernetes. The variable has its URL.
 func (s *scene) server(ts *testscript.TestScript, args []string) error {
 	over := make(chan struct{})
 	answers := map[string]http.HandlerFunc{
@@ -174,12 +211,17 @@ func (s *scene) server(ts *testscript.TestScript, args []string) error {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
 		},
-		"hangs": func(http.ResponseWriter, *http.Request) { <-over },
+		"hangs":     func(http.ResponseWriter, *http.Request) { <-over },
+		"untrusted": func(http.ResponseWriter, *http.Request) {},
 		"garbage": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
 		},
 	}
-	server := httptest.NewServer(answers[args[0]])
+	start := httptest.NewServer
+	if args[0] == "untrusted" {
+		start = httptest.NewTLSServer
+	}
+	server := start(answers[args[0]])
 	s.t.Cleanup(func() { close(over); server.Close() })
 	ts.Setenv(args[1], server.URL)
 	return nil
@@ -232,12 +274,13 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) error {
 	if code != want {
 		return fmt.Errorf("it ended with %d, want %d", code, want)
 	}
+	s.session.WriteString(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
 	return s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 }
 
 // each runs csccm with each of some arguments between others, at the same time: some of them wait for a server.
 func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) error {
-	s.environ = []string{"KUBECONFIG=" + ts.Getenv("KUBECONFIG")}
+	s.inherit(ts)
 	stdout, stderr, errs := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives)), make([]error, len(alternatives))
 	var all sync.WaitGroup
 	for i, words := range alternatives {
@@ -280,9 +323,25 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 
 // declines runs csccm on a terminal, where somebody answers its question with no.
 func (s *scene) declines(ts *testscript.TestScript, args []string) error {
-	s.environ = []string{"KUBECONFIG=" + ts.Getenv("KUBECONFIG")}
+	s.inherit(ts)
 	s.dialog(s.t, []answer{{args[0], "n" + enter}}, args[2:]...).want(s.t, 2, "not confirmed")
 	return nil
+}
+
+// agrees runs csccm on a terminal, where somebody answers its question with yes. Its output is the screen.
+func (s *scene) agrees(ts *testscript.TestScript, args []string) error {
+	s.inherit(ts)
+	said := s.dialog(s.t, []answer{{args[0], "y" + enter}}, args[2:]...).want(s.t, 0)
+	_, err := fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(said.all), " "))
+	return err
+}
+
+// inherit gives the script's environment to what is run without testscript.
+func (s *scene) inherit(ts *testscript.TestScript) {
+	s.environ = nil
+	for _, name := range []string{"KUBECONFIG", "CLOUDSTACK_API_KEY", "CLOUDSTACK_SECRET_KEY"} {
+		s.environ = append(s.environ, name+"="+ts.Getenv(name))
+	}
 }
 
 var errorAndFix = regexp.MustCompile(`(?m)^error: .*(\n .*)*\n  fix: `)
@@ -308,7 +367,7 @@ func (s *scene) call(ts *testscript.TestScript, args []string) error {
 		s.operator[c.Seq] = true
 	}
 	text, err := json.MarshalIndent(answer, "", "  ")
-	_, _ = fmt.Fprintln(ts.Stdout(), string(text))
+	_, _ = fmt.Fprintln(s.stdout(ts), string(text))
 	return err
 }
 

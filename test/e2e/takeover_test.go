@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,9 +59,7 @@ func newOccupied(t *testing.T, p testenv.Predecessor, others ...processnode.Opti
 		e.ips = append(e.ips, e.address(t, []string{"web", "mail", "documented"}[i]))
 		e.wantRules(t, e.ips[i], fmt.Sprintf("%d:%s", port, members))
 	}
-	if err := testenv.RulesOfOld(t.Context(), e.api(t, owner), e.rulesAt(t, e.ips...)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, testenv.RulesOfOld(t.Context(), e.api(t, owner), e.rulesAt(t, e.ips...)))
 	e.before, e.apps = e.rulesAt(t, e.ips...), e.appPods(t)
 	return e
 }
@@ -68,9 +67,7 @@ func newOccupied(t *testing.T, p testenv.Predecessor, others ...processnode.Opti
 func (e *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
 	t.Helper()
 	p.Secret, p.Port = secretName, "10258"
-	if err := p.Create(t.Context(), e.Client); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Create(t.Context(), e.Client))
 }
 
 // workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
@@ -83,9 +80,7 @@ func (e *clusterEnv) workload(t *testing.T) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
 		if n := len(e.appPods(t)); n != int(replicas) {
 			return fmt.Errorf("%d are", n)
@@ -98,9 +93,7 @@ func (e *clusterEnv) workload(t *testing.T) {
 func (e *clusterEnv) appPods(t *testing.T) (out []string) {
 	t.Helper()
 	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range list.Items {
 		if p := &list.Items[i]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
 			out = append(out, string(p.UID)+" on "+p.Spec.NodeName)
@@ -280,9 +273,7 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	e := newOccupied(t, testenv.Predecessor{DaemonOn: worker1.Name})
 	sets := e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
 	was, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.csccm(t, "", append([]string{"install", "--yes", "--pin", "all"}, processFlags...)...).want(t, 0, "Stopping DaemonSet kube-system/"+oldName)
 	e.recorded(t)
 	kept, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
@@ -343,7 +334,7 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 
 // killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
 // without it: the run before was killed a step later than it was meant to be.
-func (e *clusterEnv) killedAt(t *testing.T, stdin, text string, args []string) (killed bool) {
+func (e *env) killedAt(t *testing.T, stdin, text string, args []string) (killed bool) {
 	t.Helper()
 	ctx, kill := context.WithTimeout(t.Context(), limit)
 	defer kill()
@@ -351,9 +342,7 @@ func (e *clusterEnv) killedAt(t *testing.T, stdin, text string, args []string) (
 	cmd.Stdin = strings.NewReader(stdin)
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)

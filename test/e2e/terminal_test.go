@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -49,9 +50,7 @@ func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	const columns, rows = 132, 400
 	end, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return onScreen(t, end, columns, rows)
 }
 
@@ -172,9 +171,7 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 			break
 		}
 		if a.keys == terminate {
-			if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, cmd.Process.Signal(unix.SIGTERM))
 			continue
 		}
 		text, entered := strings.CutSuffix(a.keys, enter)
@@ -213,9 +210,7 @@ func (s said) shows(t *testing.T, code int, texts ...string) {
 func TestPlainSecretOnATerminal(t *testing.T) {
 	t.Parallel()
 	person, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _, _ = person.Close(), tty.Close() }()
 	var shown output
 	go func() { _, _ = io.Copy(&shown, person) }()
@@ -256,9 +251,7 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 				if err == nil {
 					err = pty.Setsize(tty, &pty.Winsize{Rows: rows, Cols: columns})
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				x := onScreen(t, person, columns, rows)
 				_, _ = io.WriteString(tty, strings.Repeat("\n", rows)+"before\n")
 				q := prompt.Question{Message: strings.Repeat("Go on ", width)[:width]}
@@ -275,9 +268,7 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 					}
 					asked <- err
 				}()
-				if err := testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { return x.asks("Go on") }); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { return x.asks("Go on") }))
 				switch kind {
 				case "confirm y":
 					x.press(t, "y")
@@ -287,9 +278,7 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 					x.press(t, down)
 				}
 				x.press(t, enter)
-				if err := <-asked; err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, <-asked)
 				_ = tty.Close()
 				<-x.closed
 				end := map[string]string{"confirm": "? No", "confirm y": "? Yes"}[kind]

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/test/internal/child"
 )
@@ -48,9 +50,7 @@ func TestUI(t *testing.T) {
 
 	signal := func(p *child.Process, s syscall.Signal) {
 		t.Helper()
-		if err := p.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Signal(s))
 	}
 	signal(next, syscall.SIGSTOP) // until the page has shown what happens while nobody leads, however slow the machine is
 	first.Stop(0)                 // SIGKILL
@@ -111,19 +111,13 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 	url := strings.TrimSpace(line)
 	base, _, _ := strings.Cut(url, "?")
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	browser := &http.Client{Jar: jar}
 	get := func(url string) *http.Response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := browser.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s", req.URL.Path, resp.Status)
 		}
@@ -152,14 +146,10 @@ func (p *shown) until(t *testing.T, what string, holds func() bool) {
 			kind = data
 		case name == "data" && kind == "snapshot":
 			p.now = model.Snapshot{}
-			if err := json.Unmarshal([]byte(data), &p.now); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(data), &p.now))
 		case name == "data":
 			var patch model.Patch
-			if err := json.Unmarshal([]byte(data), &patch); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(data), &patch))
 			p.now = p.now.Apply(patch)
 		}
 		if name == "data" && holds() {

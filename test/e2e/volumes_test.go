@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,7 @@ func TestStatefulSetMovesWithItsVolume(t *testing.T) {
 	t.Parallel()
 	p := borrow(t, plane.Options{})
 	vms, err := testenv.New(t.Context(), testenv.Options{On: p, VMs: 2, Profile: "instant"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(vms.Stop)
 	e := &directEnv{env: env{Plane: p, Client: vms.Client, cloud: vms.Cloud, home: t.TempDir()}, vms: vms}
 	e.register(t, 1, 2, func(n *corev1.Node) {
@@ -131,9 +130,7 @@ func (s *storage) create(t *testing.T) {
 			}},
 		},
 	}, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err1, err2, err3))
 }
 
 // play does, until the end of the test, what the kubelets and the attacher of the CSI driver do.

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/lesson/chapters"
 	"github.com/csccm/csccm/test/plane"
@@ -28,9 +29,6 @@ type lesson struct {
 	console.Console
 	binDir, ldflags, transcript string
 	enter                       <-chan string // what is typed; nil: do not wait
-	ui                          bool
-	stopPage                    func()
-	page                        *page // nil without ui
 	started, built              time.Time
 	printed                     bytes.Buffer // for the transcript
 
@@ -48,26 +46,20 @@ const limit = 5 * time.Minute
 
 // Run runs the chapters.
 func (l *lesson) Run(ctx context.Context) error {
-	if err := l.MakeDir("csccm-lesson-"); err != nil {
-		return err
-	}
-	if err := l.prepare(ctx); err != nil {
+	must.OK(l.MakeDir("csccm-lesson-"))
+	if err := must.Catch(func() { must.OK(l.prepare(ctx)) }); err != nil {
 		return &console.StepError{What: "chapter", Title: "before the lesson", Err: err}
 	}
 	do := []func(context.Context) error{l.nodes, l.service, l.calls, l.destroyed, l.drift, l.leader}
-	if len(do) != len(chapters.All) {
-		return fmt.Errorf("%d chapters have a text, and %d code", len(chapters.All), len(do))
-	}
-	for i, c := range chapters.All {
+	must.Not(len(do) != len(chapters.Text.Chapters), "%d chapters have a text, and %d code", len(chapters.Text.Chapters), len(do))
+	for i, c := range chapters.Text.Chapters {
 		l.chapter, l.seen = c, map[string]string{}
 		l.Heading(i+1, c.Title)
 		l.Say("%s", c.Intro)
-		l.tell(i+1, false)
-		err := do[i](ctx)
-		if err == nil {
-			l.tell(i+1, true)
-			err = l.end(ctx, i+1 == len(do))
-		}
+		err := must.Catch(func() {
+			must.OK(do[i](ctx))
+			must.OK(l.end(ctx, i+1 == len(do)))
+		})
 		if err != nil {
 			return &console.StepError{What: "chapter", Number: i + 1, Title: c.Title, Err: err}
 		}
@@ -89,13 +81,10 @@ func (l *lesson) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binary, err := plane.Ensure(ctx, plane.Newest, program.Print(l.Out))
-	if err != nil {
-		return err
-	}
+	binary := must.Get(plane.Ensure(ctx, plane.Newest, program.Print(l.Out)))
 	l.built = time.Now()
 	l.Printf("\n")
-	l.Say("%s", chapters.Before)
+	l.Say("%s", chapters.Text.Before)
 	if l.cloud, err = testenv.StartCloudStack(world()); err != nil { //nolint:contextcheck // the server outlives the call
 		return err
 	}
@@ -104,20 +93,13 @@ func (l *lesson) prepare(ctx context.Context) error {
 	errs := make([]error, 2)
 	for i, s := range []*side{l.without, l.with} {
 		wg.Go(func() {
-			if errs[i] = s.start(ctx, l, binary); errs[i] != nil {
+			if errs[i] = must.Catch(func() { must.OK(s.start(ctx, l, binary)) }); errs[i] != nil {
 				errs[i] = fmt.Errorf("cluster %q: %w", s.name, errs[i])
 			}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if l.ui {
-		if err := l.startPage(ctx); err != nil {
-			return err
-		}
-	}
+	must.OK(errors.Join(errs...))
 	if l.enter != nil {
 		l.Printf("\nFor the commands of \"Try\", in a second terminal:\n\n")
 		l.Printf("export WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n", l.without.cluster.Kubeconfig, l.with.cluster.Kubeconfig,
@@ -132,9 +114,7 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 	l.title("Look")
 	for _, c := range l.chapter.Look {
 		observed, ok := l.seen[c.ID]
-		if !ok {
-			return fmt.Errorf("the lesson says %q, and that was not observed", c.Text)
-		}
+		must.Not(!ok, "the lesson says %q, and that was not observed", c.Text)
 		text := c.Text
 		if observed != "" {
 			text += ": " + observed
@@ -143,9 +123,7 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 	}
 	l.title("Try")
 	for _, t := range l.chapter.Try {
-		if err := l.try(ctx, t); err != nil {
-			return err
-		}
+		must.OK(l.try(ctx, t))
 		l.Printf("%s%s\n", l.Style.Paint(report.Strong, chapters.Command), t.Line)
 		l.Printf("%s", l.Style.Indented("    ", 4, t.Shows))
 	}
@@ -156,9 +134,9 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 	}
 	if last {
 		l.Printf("\n")
-		l.Say("%s", chapters.After)
+		l.Say("%s", chapters.Text.After)
 		l.Printf("\n")
-		l.Say("%s", chapters.Next)
+		l.Say("%s", chapters.Text.Next)
 		return l.wait(ctx, "Press Enter to end the lesson.")
 	}
 	return l.wait(ctx, "Press Enter for the next chapter.")
@@ -211,7 +189,7 @@ func (l *lesson) wait(ctx context.Context, text string) error {
 // recorded returns the transcript: what was printed, without what belongs to this machine.
 func (l *lesson) recorded() []byte {
 	text := l.printed.String()
-	if i := strings.Index(text, chapters.Before[:40]); i >= 0 {
+	if i := strings.Index(text, chapters.Text.Before[:40]); i >= 0 {
 		text = text[i:] // without the messages of the build
 	}
 	return []byte("# Written by make lesson LESSONFLAGS='--transcript test/lesson/chapters/testdata/lesson.txt'.\n\n" +
@@ -220,9 +198,6 @@ func (l *lesson) recorded() []byte {
 
 // CleanUp stops all processes of this run and removes its files.
 func (l *lesson) CleanUp() {
-	if l.stopPage != nil {
-		l.stopPage()
-	}
 	var wg sync.WaitGroup
 	for _, s := range []*side{l.without, l.with} {
 		if s != nil && s.cluster != nil {

@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/echo"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/internal/console"
-	"github.com/csccm/csccm/test/lesson/chapters"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -32,45 +31,23 @@ const driftPeriod = 10 * time.Second
 // nodes is chapter 1.
 func (l *lesson) nodes(ctx context.Context) error {
 	for _, s := range []*side{l.without, l.with} {
-		if err := s.createPod(ctx); err != nil {
-			return err
-		}
-		if err := s.uninitialised(ctx); err != nil {
-			return err
-		}
+		must.OK(s.createPod(ctx))
+		must.OK(s.uninitialised(ctx))
 	}
-	l.saw(chapters.NodesTainted, "%d Nodes each", workers+1)
+	l.saw("nodes-tainted", "%d Nodes each", workers+1)
 	columns := "custom-columns=NAME:.metadata.name,TAINTS:.spec.taints[*].key"
-	if err := l.both(ctx, "get", "nodes", "-o", columns); err != nil {
-		return err
-	}
+	must.OK(l.both(ctx, "get", "nodes", "-o", columns))
 	l.Printf("\n")
 	l.Say("Now the controller is installed in cluster \"with\", by csccm install with an administrator's login. (hostNetwork and " +
 		"bindAddress are for this machine, where all nodes share one network; driftPeriod is for chapter 5.)")
-	if err := l.install(ctx); err != nil {
-		return err
-	}
-	if err := l.initialised(ctx); err != nil {
-		return err
-	}
-	if err := l.without.uninitialised(ctx); err != nil {
-		return err
-	}
-	l.saw(chapters.NodesWait, "%s after the start", time.Since(l.built).Round(time.Second))
-	if err := l.scheduled(ctx); err != nil {
-		return err
-	}
-	if err := l.both(ctx, "get", "nodes", "-o", columns); err != nil {
-		return err
-	}
-	without, err := l.without.describe(ctx)
-	if err != nil {
-		return err
-	}
-	with, err := l.with.describe(ctx)
-	if err != nil {
-		return err
-	}
+	must.OK(l.install(ctx))
+	must.OK(l.initialised(ctx))
+	must.OK(l.without.uninitialised(ctx))
+	l.saw("nodes-wait", "%s after the start", time.Since(l.built).Round(time.Second))
+	must.OK(l.scheduled(ctx))
+	must.OK(l.both(ctx, "get", "nodes", "-o", columns))
+	without := must.Get(l.without.describe(ctx))
+	with := must.Get(l.with.describe(ctx))
 	l.compare(without, with)
 	return l.both(ctx, "get", "pod", hello, "-o", "custom-columns=NAME:.metadata.name,STATUS:.status.phase,NODE:.spec.nodeName")
 }
@@ -92,13 +69,8 @@ func (s *side) createPod(ctx context.Context) error {
 
 // uninitialised returns an error unless no cloud controller manager has touched the Nodes.
 func (s *side) uninitialised(ctx context.Context) error {
-	nodes, err := s.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	if len(nodes) != workers+1 {
-		return fmt.Errorf("cluster %q has %d Nodes", s.name, len(nodes))
-	}
+	nodes := must.Get(s.nodes(ctx))
+	must.Not(len(nodes) != workers+1, "cluster %q has %d Nodes", s.name, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
 		if !tainted(n) || n.Spec.ProviderID != "" || n.Labels[corev1.LabelInstanceTypeStable] != "" || n.Labels[corev1.LabelTopologyZone] != "" {
@@ -133,14 +105,8 @@ func (l *lesson) install(ctx context.Context) error {
 
 // initialised compares the Nodes of the cluster with the controller with their VMs.
 func (l *lesson) initialised(ctx context.Context) error {
-	nodes, err := l.with.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := l.with.api.ListVirtualMachines(ctx, cloudstack.VMQuery{WithOffering: true})
-	if err != nil {
-		return err
-	}
+	nodes := must.Get(l.with.nodes(ctx))
+	list := must.Get(l.with.api.ListVirtualMachines(ctx, cloudstack.VMQuery{WithOffering: true}))
 	vms := map[string]*cloudstack.VirtualMachine{}
 	for i := range list {
 		vms[list[i].Name] = &list[i]
@@ -159,8 +125,8 @@ func (l *lesson) initialised(ctx context.Context) error {
 			return fmt.Errorf("node %s of a VM %s in %s has the labels %v", n.Name, vm.ServiceOfferingName, vm.ZoneName, n.Labels)
 		}
 	}
-	l.saw(chapters.NodesInitialised, "%d Nodes", len(nodes))
-	l.saw(chapters.NodesFromVM, "%s, %s, %s", internalIP(&nodes[0]), nodes[0].Labels[corev1.LabelInstanceTypeStable], zone)
+	l.saw("nodes-initialised", "%d Nodes", len(nodes))
+	l.saw("nodes-from-vm", "%s, %s, %s", internalIP(&nodes[0]), nodes[0].Labels[corev1.LabelInstanceTypeStable], zone)
 	return nil
 }
 
@@ -168,37 +134,24 @@ func (l *lesson) initialised(ctx context.Context) error {
 func (l *lesson) scheduled(ctx context.Context) error {
 	var node, reason string
 	err := testenv.Wait(ctx, limit, "the Pod "+hello+" to run in cluster \"with\" and to wait in the other", func(ctx context.Context) error {
-		with, err := l.with.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, hello, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		without, err := l.without.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, hello, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if without.Spec.NodeName != "" {
-			return fmt.Errorf("it was scheduled to %s in the other", without.Spec.NodeName)
-		}
+		with := must.Get(l.with.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, hello, metav1.GetOptions{}))
+		without := must.Get(l.without.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, hello, metav1.GetOptions{}))
+		must.Not(without.Spec.NodeName != "", "it was scheduled to %s in the other", without.Spec.NodeName)
 		i := slices.IndexFunc(without.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-		if i < 0 || with.Status.Phase != corev1.PodRunning {
-			return errors.New("not yet")
-		}
+		must.Not(i < 0 || with.Status.Phase != corev1.PodRunning, "not yet")
 		node, reason = with.Spec.NodeName, without.Status.Conditions[i].Message
 		return nil
 	})
 	if err == nil && !strings.Contains(reason, "untolerated taint") {
 		err = fmt.Errorf("the scheduler's reason is %q", reason)
 	}
-	l.saw(chapters.PodScheduled, "on node %s", node)
+	l.saw("pod-scheduled", "on node %s", node)
 	return err
 }
 
 // describe returns lines about the first worker.
 func (s *side) describe(ctx context.Context) ([]string, error) {
-	n, err := s.cluster.Client.CoreV1().Nodes().Get(ctx, s.worker(1), metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
+	n := must.Get(s.cluster.Client.CoreV1().Nodes().Get(ctx, s.worker(1), metav1.GetOptions{}))
 	taints := make([]string, 0, len(n.Spec.Taints))
 	for _, t := range n.Spec.Taints {
 		taints = append(taints, t.Key)

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -96,9 +97,7 @@ func world() *simulator.World {
 
 // start starts the control plane and the nodes.
 func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) {
-	if s.api, err = l.cloud.Client(s.inspector()); err != nil {
-		return err
-	}
+	s.api = must.Get(l.cloud.Client(s.inspector()))
 	s.cluster, err = testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Binary: binary, Dir: l.Dir, NodeGrace: nodeGrace}, Controller: l.binaries.Controller,
 	})
@@ -111,9 +110,7 @@ func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) 
 			// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run, on any node.
 			o.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 		}
-		if s.joined[name], err = s.cluster.Join(ctx, o); err != nil {
-			return err
-		}
+		s.joined[name] = must.Get(s.cluster.Join(ctx, o))
 	}
 	return nil
 }
@@ -131,24 +128,15 @@ func (s *side) kubectl(ctx context.Context, l *lesson, args ...string) ([]string
 // both prints a kubectl command and its output in both clusters.
 func (l *lesson) both(ctx context.Context, args ...string) error {
 	l.Echo(console.Command{Name: "kubectl", Args: args}.Line())
-	without, err := l.without.kubectl(ctx, l, args...)
-	if err != nil {
-		return err
-	}
-	with, err := l.with.kubectl(ctx, l, args...)
-	if err != nil {
-		return err
-	}
+	without := must.Get(l.without.kubectl(ctx, l, args...))
+	with := must.Get(l.with.kubectl(ctx, l, args...))
 	l.compare(without, with)
 	return nil
 }
 
 // nodes returns the Nodes, sorted by name.
 func (s *side) nodes(ctx context.Context) ([]corev1.Node, error) {
-	list, err := s.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
+	list := must.Get(s.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))
 	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, nil
 }
@@ -208,10 +196,7 @@ func (s *side) rules(ctx context.Context) ([]testenv.Rule, error) {
 
 // inCloud returns the lines that show what the account has in CloudStack of load balancers.
 func (s *side) inCloud(ctx context.Context) ([]string, error) {
-	rules, err := s.rules(ctx)
-	if err != nil {
-		return nil, err
-	}
+	rules := must.Get(s.rules(ctx))
 	out := []string{"no load balancer rules"}
 	if len(rules) > 0 {
 		out = out[:0]
@@ -224,14 +209,8 @@ func (s *side) inCloud(ctx context.Context) ([]string, error) {
 
 // showCloud prints the load balancers of both accounts.
 func (l *lesson) showCloud(ctx context.Context) error {
-	without, err := l.without.inCloud(ctx)
-	if err != nil {
-		return err
-	}
-	with, err := l.with.inCloud(ctx)
-	if err != nil {
-		return err
-	}
+	without := must.Get(l.without.inCloud(ctx))
+	with := must.Get(l.with.inCloud(ctx))
 	l.title("In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances):")
 	l.compare(without, with)
 	return nil

@@ -14,56 +14,50 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 )
 
 // adoptAll installs csccm where no node has the taint, and checks what the controller changed on the nodes.
 func adoptAll(ctx context.Context, e *env) (string, error) {
 	for _, name := range e.names() {
-		n := must(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
-		if n.Spec.ProviderID != "" || hasTaint(n) {
-			return "", fmt.Errorf("node %s is not one of a kubelet without the flag: provider ID %q, taints %v", name, n.Spec.ProviderID, n.Spec.Taints)
-		}
+		n := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
+		must.Not(n.Spec.ProviderID != "" || hasTaint(n), "node %s is not one of a kubelet without the flag: provider ID %q, taints %v", name, n.Spec.ProviderID, n.Spec.Taints)
 	}
-	seen := must(installWith(ctx, e, "--account", account, "--skip-taint", "--set", "adoptNodes=true"))
+	seen := must.Get(installWith(ctx, e, "--account", account, "--skip-taint", "--set", "adoptNodes=true"))
 	for _, name := range e.names() {
-		check(e.adopted(ctx, name))
+		must.OK(e.adopted(ctx, name))
 	}
-	must(e.csccm(ctx, "doctor", "--only", "NODE-006,NODE-007"))
+	must.Get(e.csccm(ctx, "doctor", "--only", "NODE-006,NODE-007"))
 	return seen + ", all adopted", nil
 }
 
 // adoptLater adds a node whose kubelet lacks the flag, sends traffic through it and destroys its VM.
 func adoptLater(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "later", nil))
+	to, _ := must.Get2(e.served(ctx, "later", nil))
 	const name = "worker-4"
-	n := must(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next(), NotExternal: true}))
-	check(e.WaitReady(ctx, name))
+	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next(), NotExternal: true}))
+	must.OK(e.WaitReady(ctx, name))
 	ready := time.Now()
-	check(e.initialized(ctx, name))
+	must.OK(e.initialized(ctx, name))
 	took := time.Since(ready)
-	check(e.adopted(ctx, name))
-	check(e.members(ctx, to, append(e.names(), name)...))
-	must(ask(ctx, client1, to))
+	must.OK(e.adopted(ctx, name))
+	must.OK(e.members(ctx, to, append(e.names(), name)...))
+	must.Get(ask(ctx, client1, to))
 	n.PowerOff()
-	id := must(e.vmID(ctx, name))
-	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	check(e.waitNodeDeleted(ctx, name))
-	check(e.members(ctx, to, e.names()...))
+	id := must.Get(e.vmID(ctx, name))
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
+	must.OK(e.waitNodeDeleted(ctx, name))
+	must.OK(e.members(ctx, to, e.names()...))
 	return fmt.Sprintf("initialised %s after it was ready; gone with its VM", took.Round(time.Second)), e.deleteService(ctx, "later")
 }
 
 // adopted checks an adopted node: Event NodeAdopted, and the addresses that its kubelet reports.
 func (e *env) adopted(ctx context.Context, name string) error {
-	n, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+	n := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 	node := e.Node(name)
 	want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node.Address.String()}, {Type: corev1.NodeHostName, Address: name}}
-	if !slices.Equal(n.Status.Addresses, want) {
-		return fmt.Errorf("node %s has the addresses %v, its kubelet reports %v", name, n.Status.Addresses, want)
-	}
+	must.Not(!slices.Equal(n.Status.Addresses, want), "node %s has the addresses %v, its kubelet reports %v", name, n.Status.Addresses, want)
 	return e.until(ctx, "an Event NodeAdopted on "+name, func(ctx context.Context) error {
 		events, err := e.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 			FieldSelector: "reason=NodeAdopted,involvedObject.name=" + name,

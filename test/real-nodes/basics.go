@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // install runs csccm install with flags, as an admin of CloudStack would.
@@ -22,7 +24,7 @@ func install(ctx context.Context, e *env) (string, error) {
 }
 
 func installWith(ctx context.Context, e *env, args ...string) (string, error) {
-	must(e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
+	must.Get(e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
 		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...))
 	return e.installed(ctx)
 }
@@ -39,13 +41,10 @@ func (e *env) names() []string {
 // installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
 func (e *env) installed(ctx context.Context) (string, error) {
 	names := e.names()
-	check(e.initialized(ctx, names...))
+	must.OK(e.initialized(ctx, names...))
 	on := map[string]bool{}
 	err := e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
-		if err != nil {
-			return err
-		}
+		list := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
 		clear(on)
 		for i := range list.Items {
 			for _, c := range list.Items[i].Status.Conditions {
@@ -54,25 +53,21 @@ func (e *env) installed(ctx context.Context) (string, error) {
 				}
 			}
 		}
-		if len(on) != 2 {
-			return fmt.Errorf("ready Pods on %d nodes, want 2", len(on))
-		}
+		must.Not(len(on) != 2, "ready Pods on %d nodes, want 2", len(on))
 		return nil
 	})
 	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
 }
 
 func tcp(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "tcp", nil))
+	to, _ := must.Get2(e.served(ctx, "tcp", nil))
 	pods := map[string]bool{}
 	for range 30 {
-		a := must(ask(ctx, client1, to))
+		a := must.Get(ask(ctx, client1, to))
 		pods[a.Pod] = true
 	}
-	if len(pods) != replicas {
-		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
-	}
-	check(e.deleteService(ctx, "tcp"))
+	must.Not(len(pods) != replicas, "30 requests reached %d of %d Pods", len(pods), replicas)
+	must.OK(e.deleteService(ctx, "tcp"))
 	if _, err := ask(ctx, client1, to); err == nil {
 		return "", errors.New("the address still answers after its Service was deleted")
 	}
@@ -81,14 +76,12 @@ func tcp(ctx context.Context, e *env) (string, error) {
 
 // proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
 func proxyProtocol(ctx context.Context, e *env) (string, error) {
-	to, a := must2(e.served(ctx, "proxied", func(s *corev1.Service) {
+	to, a := must.Get2(e.served(ctx, "proxied", func(s *corev1.Service) {
 		s.Annotations[prefix+"proxy-protocol"] = "true"
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
 	}))
-	if a.Client != client1.String() {
-		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client1)
-	}
-	if a = must(ask(ctx, client2, to)); a.Client != client2.String() {
+	must.Not(a.Client != client1.String(), "the Pod sees %s, the client is %s", a.Client, client1)
+	if a = must.Get(ask(ctx, client2, to)); a.Client != client2.String() {
 		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client2)
 	}
 	return "the Pod sees " + a.Client, e.deleteService(ctx, "proxied")
@@ -96,16 +89,16 @@ func proxyProtocol(ctx context.Context, e *env) (string, error) {
 
 // sourceRanges allows one client and refuses another, then the reverse.
 func sourceRanges(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} }))
+	to, _ := must.Get2(e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} }))
 	if a, err := ask(ctx, client2, to); err == nil {
 		return "", fmt.Errorf("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
 	}
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s := must(services.Get(ctx, "ranges", metav1.GetOptions{}))
+	s := must.Get(services.Get(ctx, "ranges", metav1.GetOptions{}))
 	s.Spec.LoadBalancerSourceRanges = []string{client2.String() + "/32"}
-	must(services.Update(ctx, s, metav1.UpdateOptions{}))
-	must(e.answers(ctx, client2, to))
-	check(e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
+	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
+	must.Get(e.answers(ctx, client2, to))
+	must.OK(e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
 		if _, err := ask(ctx, client1, to); err == nil {
 			return errors.New("it still gets answers")
 		}
@@ -116,18 +109,16 @@ func sourceRanges(ctx context.Context, e *env) (string, error) {
 
 // affinity checks that all requests of a client reach the same Pod.
 func affinity(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
+	to, _ := must.Get2(e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
 	for i := range 12 {
 		from := clients.Addr()
 		for range i + 1 {
 			from = from.Next()
 		}
-		first := must(ask(ctx, from, to))
+		first := must.Get(ask(ctx, from, to))
 		for range 5 {
-			a := must(ask(ctx, from, to))
-			if a.Pod != first.Pod {
-				return "", fmt.Errorf("client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
-			}
+			a := must.Get(ask(ctx, from, to))
+			must.Not(a.Pod != first.Pod, "client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
 		}
 	}
 	return "12 clients, each with one Pod", e.deleteService(ctx, "affine")
@@ -135,12 +126,12 @@ func affinity(ctx context.Context, e *env) (string, error) {
 
 // restart replaces all Pods of echo.
 func restart(ctx context.Context, e *env) error {
-	must(e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName))
+	must.Get(e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName))
 	return e.workloadReady(ctx, replicas)
 }
 
 // doctor checks that csccm doctor finds no error.
 func doctor(ctx context.Context, e *env) (string, error) {
-	out := must(e.csccm(ctx, "doctor", "-o", "short"))
+	out := must.Get(e.csccm(ctx, "doctor", "-o", "short"))
 	return firstLine(strings.TrimSpace(out)), nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -130,7 +131,7 @@ const (
 
 // secret creates the Secret that the chart requires.
 func (e *env) secret(ctx context.Context) error {
-	config := must(e.cloud.Config(e.place.owner))
+	config := must.Get(e.cloud.Config(e.place.owner))
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
 	_, err := e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
 	return err
@@ -138,20 +139,20 @@ func (e *env) secret(ctx context.Context) error {
 
 // chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
 func chartAlone(ctx context.Context, e *env) (string, error) {
-	check(e.secret(ctx))
+	must.OK(e.secret(ctx))
 	flags := cluster.NewFlags()
 	cache := e.home + "/cache"
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
 	client := helm.New(flags, namespace, func(string, ...any) {})
-	chart := must(helm.Embedded())
+	chart := must.Get(helm.Embedded())
 	values := map[string]any{"controlPlaneOnly": false} // no Node has the label of control plane nodes
-	must(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart, Values: values}))
+	must.Get(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart, Values: values}))
 	return e.installed(ctx)
 }
 
 // oldController starts Apache's provider, which initialises the nodes.
 func oldController(ctx context.Context, e *env) (string, error) {
-	check(e.secret(ctx))
+	must.OK(e.secret(ctx))
 	return e.predecessor(ctx, testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})
 }
 
@@ -159,7 +160,7 @@ const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 
 // leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
 func leasewebController(ctx context.Context, e *env) (string, error) {
-	check(e.secret(ctx))
+	must.OK(e.secret(ctx))
 	return e.predecessor(ctx, testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
 		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
 }
@@ -167,8 +168,8 @@ func leasewebController(ctx context.Context, e *env) (string, error) {
 // predecessor starts another provider and waits until it has initialised the nodes.
 func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) (string, error) {
 	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
-	check(old.Create(ctx, e.Client))
+	must.OK(old.Create(ctx, e.Client))
 	names := e.names()
-	check(e.initialized(ctx, names...))
+	must.OK(e.initialized(ctx, names...))
 	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names)), nil
 }

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Public ports of the Services in this file.
@@ -73,17 +75,12 @@ func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePor
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	ip, err := e.address(ctx, name)
-	if err != nil {
-		return ip, err
-	}
+	ip := must.Get(e.address(ctx, name))
 	return ip, e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) error {
 		forwards := e.forwardsOf(ip)
 		for _, p := range ports {
 			public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
-			if !slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }) {
-				return fmt.Errorf("nothing forwards %s", public)
-			}
+			must.Not(!slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }), "nothing forwards %s", public)
 		}
 		return nil
 	})
@@ -99,13 +96,11 @@ func localTraffic(s *corev1.Service) {
 
 // udpAndDNS serves a UDP echo and a DNS server under externalTrafficPolicy Local.
 func udpAndDNS(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic))
-	a := must(e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort)))
-	if a.Client != outside1.String() {
-		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, outside1)
-	}
+	ip := must.Get(e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic))
+	a := must.Get(e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort)))
+	must.Not(a.Client != outside1.String(), "the Pod sees %s, the client is %s", a.Client, outside1)
 	var node string
-	check(e.until(ctx, "an answer of the DNS server", func(ctx context.Context) (err error) {
+	must.OK(e.until(ctx, "an answer of the DNS server", func(ctx context.Context) (err error) {
 		node, err = e.lookup(ctx, outside2, netip.AddrPortFrom(ip, dnsPort))
 		return err
 	}))
@@ -117,39 +112,35 @@ func udpAndDNS(ctx context.Context, e *env) (string, error) {
 
 // webProtocols serves HTTP/3 and HTTP/2 on one port.
 func webProtocols(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic))
+	ip := must.Get(e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic))
 	var seen []string
 	for _, three := range []bool{true, false} {
 		var a answer
 		var protocol string
-		check(e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) (err error) {
+		must.OK(e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) (err error) {
 			a, protocol, err = e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), "", three)
 			return err
 		}))
-		if a.Client != outside1.String() {
-			return "", fmt.Errorf("over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
-		}
+		must.Not(a.Client != outside1.String(), "over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
 		seen = append(seen, protocol)
 	}
-	if !slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}) {
-		return "", fmt.Errorf("the protocols were %v", seen)
-	}
+	must.Not(!slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", seen)
 	return strings.Join(seen, " and ") + " on port 443, the Pod sees the client", e.deleteService(ctx, "web3")
 }
 
 // udpRanges allows one client of a UDP port and refuses another, then the reverse.
 func udpRanges(ctx context.Context, e *env) (string, error) {
 	only := func(a netip.Addr) []string { return []string{a.String() + "/32"} }
-	ip := must(e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) }))
+	ip := must.Get(e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) }))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must(e.answersUDP(ctx, outside1, to))
-	check(e.silent(ctx, outside2, to))
+	must.Get(e.answersUDP(ctx, outside1, to))
+	must.OK(e.silent(ctx, outside2, to))
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s := must(services.Get(ctx, "udp-ranges", metav1.GetOptions{}))
+	s := must.Get(services.Get(ctx, "udp-ranges", metav1.GetOptions{}))
 	s.Spec.LoadBalancerSourceRanges = only(outside2)
-	must(services.Update(ctx, s, metav1.UpdateOptions{}))
-	must(e.answersUDP(ctx, outside2, to))
-	check(e.until(ctx, "the first client to be refused", func(ctx context.Context) error { return e.silent(ctx, outside1, to) }))
+	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
+	must.Get(e.answersUDP(ctx, outside2, to))
+	must.OK(e.until(ctx, "the first client to be refused", func(ctx context.Context) error { return e.silent(ctx, outside1, to) }))
 	return "allowed answered, others not, also after a change", e.deleteService(ctx, "udp-ranges")
 }
 
@@ -172,9 +163,9 @@ func sysctl(name, value string) (string, error) {
 
 // idleTCP keeps a TCP connection idle for longer than the router remembers it.
 func idleTCP(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort))
+	ip := must.Get(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort))
 	to := netip.AddrPortFrom(ip, tcpEchoPort)
-	check(e.until(ctx, "the TCP echo to answer", func(ctx context.Context) error {
+	must.OK(e.until(ctx, "the TCP echo to answer", func(ctx context.Context) error {
 		c, err := e.dialOutside(ctx, "tcp4", outside1, to)
 		if err == nil {
 			_, err = converse(c, []byte("hello"), quick)
@@ -182,20 +173,20 @@ func idleTCP(ctx context.Context, e *env) (string, error) {
 		}
 		return err
 	}))
-	before := must(sysctl(tcpTimeout, strconv.Itoa(idleClock)))
+	before := must.Get(sysctl(tcpTimeout, strconv.Itoa(idleClock)))
 	defer func() { _, _ = sysctl(tcpTimeout, before) }()
-	c := must(e.dialOutside(ctx, "tcp4", outside1, to))
+	c := must.Get(e.dialOutside(ctx, "tcp4", outside1, to))
 	defer func() { _ = c.Close() }()
-	must(converse(c, []byte("before"), 5*time.Second))
+	must.Get(converse(c, []byte("before"), 5*time.Second))
 	select {
 	case <-time.After(idleFor):
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if b := must(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
+	if b := must.Get(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
 		return "", fmt.Errorf("the echo is %q", b)
 	}
-	limit := must(strconv.Atoi(before))
+	limit := must.Get(strconv.Atoi(before))
 	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to %d s",
 		idleFor.Seconds()/idleClock, time.Duration(limit)*time.Second, idleClock), e.deleteService(ctx, "idle")
 }
@@ -204,31 +195,29 @@ func idleTCP(ctx context.Context, e *env) (string, error) {
 func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) error {
 	return e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) error {
 		vms := e.vmsOf(ip)
-		if len(vms) == 0 || slices.Contains(vms, vm) {
-			return fmt.Errorf("they lead to %v", vms)
-		}
+		must.Not(len(vms) == 0 || slices.Contains(vms, vm), "they lead to %v", vms)
 		return nil
 	})
 }
 
 // directDrained drains the node that serves a direct Service under externalTrafficPolicy Local.
 func directDrained(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
+	ip := must.Get(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
 		everyPort(s)
 		localTraffic(s)
 	}))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must(e.answersUDP(ctx, outside1, to))
+	must.Get(e.answersUDP(ctx, outside1, to))
 	from := e.vmsOf(ip)[0]
-	sent := must(e.sendDatagrams(ctx, outside1, to, patiently))
+	sent := must.Get(e.sendDatagrams(ctx, outside1, to, patiently))
 	defer sent.end()
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
-	must(e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
-	check(e.movedOff(ctx, ip, from))
+	must.Get(e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
+	must.OK(e.movedOff(ctx, ip, from))
 	sum := r.Stop()
 	sent.end()
-	must(e.kubectl(ctx, "", "uncordon", from))
+	must.Get(e.kubectl(ctx, "", "uncordon", from))
 	err := sum.Err()
 	if sent.lost > 0 {
 		err = errors.Join(err, errors.New(sent.String()))

@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 )
 
@@ -32,30 +33,30 @@ const (
 // forwards; a flow that never pauses stays with the dead node.
 func directLost(ctx context.Context, e *env) (string, error) {
 	const name, label = "worker-5", "example.com/direct"
-	n := must(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 5, Address: e.place.nodes[2].Address.Next().Next()}))
-	check(e.WaitReady(ctx, name))
-	check(e.initialized(ctx, name))
-	must(e.kubectl(ctx, "", "label", "node", name, label+"=yes"))
-	ip := must(e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" }))
+	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 5, Address: e.place.nodes[2].Address.Next().Next()}))
+	must.OK(e.WaitReady(ctx, name))
+	must.OK(e.initialized(ctx, name))
+	must.Get(e.kubectl(ctx, "", "label", "node", name, label+"=yes"))
+	ip := must.Get(e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" }))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must(e.answersUDP(ctx, outside1, to))
-	must(e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes"))
+	must.Get(e.answersUDP(ctx, outside1, to))
+	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes"))
 	for _, timeout := range []string{"nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"} {
-		before := must(sysctl(timeout, udpClock))
+		before := must.Get(sysctl(timeout, udpClock))
 		defer func() { _, _ = sysctl(timeout, before) }()
 	}
-	flow := must(e.dialOutside(ctx, "udp4", outside2, to))
+	flow := must.Get(e.dialOutside(ctx, "udp4", outside2, to))
 	defer func() { _ = flow.Close() }()
-	must(converse(flow, []byte("?"), quick))
+	must.Get(converse(flow, []byte("?"), quick))
 	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{name}) {
 		return "", fmt.Errorf("the forwards lead to %v, want %s", vms, name)
 	}
-	sent := must(e.sendDatagrams(ctx, outside1, to, shortly))
+	sent := must.Get(e.sendDatagrams(ctx, outside1, to, shortly))
 	defer sent.end()
 	kept := keepAsking(flow)
 	n.PowerOff()
-	check(e.movedOff(ctx, ip, name))
-	must(e.answersUDP(ctx, outside1, to))
+	must.OK(e.movedOff(ctx, ip, name))
+	must.Get(e.answersUDP(ctx, outside1, to))
 	sent.end()
 	if answered := kept(); answered {
 		return "", errors.New("a flow that never paused was answered after its node had died")
@@ -65,10 +66,10 @@ func directLost(ctx context.Context, e *env) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	must(converse(flow, []byte("?"), quick))
-	must(e.kubectl(ctx, "", "label", "node", "worker-1", label+"-"))
-	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": must(e.vmID(ctx, name)), "expunge": "true"}))
-	check(e.waitNodeDeleted(ctx, name))
+	must.Get(converse(flow, []byte("?"), quick))
+	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"-"))
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": must.Get(e.vmID(ctx, name)), "expunge": "true"}))
+	must.OK(e.waitNodeDeleted(ctx, name))
 	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never paused was answered only after a pause (the router's limit was shortened to %s s)",
 		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, udpClock), e.deleteService(ctx, "lost-direct")
 }
@@ -76,7 +77,7 @@ func directLost(ctx context.Context, e *env) (string, error) {
 // spread asks a direct Service in a VPC from 64 clients all over the address space.
 func spread(ctx context.Context, e *env) (string, error) {
 	const many = 64
-	ip := must(e.direct(ctx, "spread", []corev1.ServicePort{udpEcho}, localTraffic))
+	ip := must.Get(e.direct(ctx, "spread", []corev1.ServicePort{udpEcho}, localTraffic))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	clients := make([]netip.Addr, many)
 	for i := range clients { // 1.20.30.40 to 221.20.30.40
@@ -86,7 +87,7 @@ func spread(ctx context.Context, e *env) (string, error) {
 		}
 		clients[i] = netip.AddrFrom4([4]byte{first, 20, 30, 40})
 	}
-	check(e.outside.Add(ctx, clients...))
+	must.OK(e.outside.Add(ctx, clients...))
 	nodes := make([]string, many)
 	for round := range 2 {
 		errs := make([]error, many)
@@ -101,7 +102,7 @@ func spread(ctx context.Context, e *env) (string, error) {
 			})
 		}
 		all.Wait()
-		check(errors.Join(errs...))
+		must.OK(errors.Join(errs...))
 	}
 	shares := map[string]int{}
 	for _, n := range nodes {
@@ -109,9 +110,7 @@ func spread(ctx context.Context, e *env) (string, error) {
 	}
 	var texts []string
 	for _, n := range e.names() {
-		if shares[n] == 0 {
-			return "", fmt.Errorf("%s serves no client: %v", n, shares)
-		}
+		must.Not(shares[n] == 0, "%s serves no client: %v", n, shares)
 		texts = append(texts, fmt.Sprintf("%s %d", n, shares[n]))
 	}
 	return fmt.Sprintf("%d clients, %d forwards: %s; each stays on its node", many, len(e.forwardsOf(ip)), strings.Join(texts, ", ")), e.deleteService(ctx, "spread")
@@ -120,20 +119,20 @@ func spread(ctx context.Context, e *env) (string, error) {
 // foreign creates port forwarding rules of somebody else on an address, and returns a function that returns an error if
 // they have changed.
 func (e *env) foreign(ctx context.Context, ip string) func() error {
-	list := must(e.cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"ipaddress": ip, "listall": "true"}))
+	list := must.Get(e.cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"ipaddress": ip, "listall": "true"}))
 	addresses, _ := list["publicipaddress"].([]any)
 	if len(addresses) != 1 {
-		check(fmt.Errorf("%d addresses are %s", len(addresses), ip))
+		must.OK(fmt.Errorf("%d addresses are %s", len(addresses), ip))
 	}
 	address, _ := addresses[0].(map[string]any)
 	id, _ := address["id"].(string)
-	vm := must(e.vmID(ctx, "worker-1"))
+	vm := must.Get(e.vmID(ctx, "worker-1"))
 	for _, protocol := range []string{"tcp", "udp"} {
-		must(e.cloud.Admin(ctx, "createPortForwardingRule", map[string]string{
+		must.Get(e.cloud.Admin(ctx, "createPortForwardingRule", map[string]string{
 			"ipaddressid": id, "protocol": protocol, "publicport": "2222", "privateport": "22", "virtualmachineid": vm, "openfirewall": "false"}))
 	}
 	rules := func() string {
-		return fmt.Sprint(must(e.cloud.Admin(ctx, "listPortForwardingRules", map[string]string{"ipaddressid": id, "listall": "true"})))
+		return fmt.Sprint(must.Get(e.cloud.Admin(ctx, "listPortForwardingRules", map[string]string{"ipaddressid": id, "listall": "true"})))
 	}
 	before := rules()
 	return func() error {

@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -24,10 +25,10 @@ import (
 // undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
 func undisturbed(do func(context.Context, *env) error) func(context.Context, *env) (string, error) {
 	return func(ctx context.Context, e *env) (string, error) {
-		one, _ := must2(e.served(ctx, "steady-1", nil))
-		two, _ := must2(e.served(ctx, "steady-2", nil))
+		one, _ := must.Get2(e.served(ctx, "steady-1", nil))
+		two, _ := must.Get2(e.served(ctx, "steady-2", nil))
 		r := e.steady(ctx, "", true, one, two)
-		err := try(func() error { return do(ctx, e) })
+		err := must.Catch(func() { must.OK(do(ctx, e)) })
 		sum := r.Stop()
 		return brief(sum), errors.Join(err, sum.Err(), e.deleteService(ctx, "steady-1"), e.deleteService(ctx, "steady-2"))
 	}
@@ -46,17 +47,17 @@ func (e *env) leader(ctx context.Context) (pod string, err error) {
 
 // leaderKilled deletes the leading Pod without a grace period and waits for another leader.
 func leaderKilled(ctx context.Context, e *env) error {
-	first := must(e.leader(ctx))
-	list := must(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
+	first := must.Get(e.leader(ctx))
+	list := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
 	for i := range list.Items {
 		p := &list.Items[i]
 		if p.Name != first && p.Spec.NodeName != first {
 			continue
 		}
 		now := int64(0)
-		check(e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		must.OK(e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
-	check(e.until(ctx, "another leader", func(ctx context.Context) error {
+	must.OK(e.until(ctx, "another leader", func(ctx context.Context) error {
 		now, err := e.leader(ctx)
 		if err == nil && now == first {
 			err = fmt.Errorf("the leader is still %s", now)
@@ -74,16 +75,16 @@ const controllerLabel = "app.kubernetes.io/name=" + controller
 func cloudDown(ctx context.Context, e *env) error {
 	const away = time.Minute
 	e.cloud.Restart(away)
-	check(e.service(ctx, "meanwhile", nil))
-	ip := must(e.address(ctx, "meanwhile"))
-	must(e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)))
+	must.OK(e.service(ctx, "meanwhile", nil))
+	ip := must.Get(e.address(ctx, "meanwhile"))
+	must.Get(e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)))
 	return e.deleteService(ctx, "meanwhile")
 }
 
 // upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
 func upgradeAndBack(ctx context.Context, e *env) error {
-	must(e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"))
-	must(e.csccm(ctx, "rollback", "--yes"))
+	must.Get(e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"))
+	must.Get(e.csccm(ctx, "rollback", "--yes"))
 	_, _, err := e.served(ctx, "after-rollback", nil)
 	return errors.Join(err, e.deleteService(ctx, "after-rollback"))
 }
@@ -100,25 +101,25 @@ const (
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
 // that node are unavoidably lost; no others may be.
 func nodeLost(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "lost", nil))
+	to, _ := must.Get2(e.served(ctx, "lost", nil))
 	const name = "worker-3"
-	id := must(e.vmID(ctx, name))
+	id := must.Get(e.vmID(ctx, name))
 	r := e.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
 	e.Node(name).PowerOff()
-	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	check(e.members(ctx, to, "worker-1", "worker-2")) // CloudStack itself removes the destroyed VM from the rule
-	check(e.waitNodeDeleted(ctx, name))
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
+	must.OK(e.members(ctx, to, "worker-1", "worker-2")) // CloudStack itself removes the destroyed VM from the rule
+	must.OK(e.waitNodeDeleted(ctx, name))
 	r.Next(partTracked)
-	check(e.workloadReady(ctx, replicas))
+	must.OK(e.workloadReady(ctx, replicas))
 	for _, other := range []string{"worker-1", "worker-2"} {
-		check(e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
+		must.OK(e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
 			return e.Node(other).NoConnectionsTo(ctx, e.Node(name))
 		}))
 	}
 	r.Next("after")
 	for range 1000 {
-		must(ask(ctx, client1, to))
+		must.Get(ask(ctx, client1, to))
 	}
 	after := r.Stop()
 	if err := after.Err(); err != nil {
@@ -129,13 +130,13 @@ func nodeLost(ctx context.Context, e *env) (string, error) {
 
 // migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.
 func migrated(ctx context.Context, e *env) error {
-	client := must(e.client())
+	client := must.Get(e.client())
 	defer client.CloseIdleConnections()
-	rules := must(testenv.RulesByID(ctx, client, ""))
-	check(testenv.RulesOfOld(ctx, client, rules))
+	rules := must.Get(testenv.RulesByID(ctx, client, ""))
+	must.OK(testenv.RulesOfOld(ctx, client, rules))
 	journal := filepath.Join(e.home, "migrate.jsonl")
-	must(e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal))
-	after := must(testenv.RulesByID(ctx, client, ""))
+	must.Get(e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal))
+	after := must.Get(testenv.RulesByID(ctx, client, ""))
 	for id, was := range rules {
 		if now, ok := after[id]; !ok || now.Name != was.Name {
 			return fmt.Errorf("rule %s was %+v and is %+v", id, was, now)

@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -133,7 +134,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if err := e.WaitReady(ctx, e.names()...); err != nil {
 		return nil, err
 	}
-	return e, e.workload(ctx)
+	return e, must.Catch(func() { must.OK(e.workload(ctx)) })
 }
 
 func (e *env) stop() {
@@ -217,13 +218,9 @@ func (e *env) initialized(ctx context.Context, names ...string) error {
 				return err
 			}
 			for _, t := range n.Spec.Taints {
-				if t.Key == taintKey {
-					return fmt.Errorf("it has the taint %s", taintKey)
-				}
+				must.Not(t.Key == taintKey, "it has the taint %s", taintKey)
 			}
-			if n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "" {
-				return fmt.Errorf("provider ID %q, labels %v", n.Spec.ProviderID, n.Labels)
-			}
+			must.Not(n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "", "provider ID %q, labels %v", n.Spec.ProviderID, n.Labels)
 			return nil
 		})
 		if err != nil {

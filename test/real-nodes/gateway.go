@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/csccm/csccm/test/gateway"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 )
 
@@ -122,29 +123,29 @@ func (g gatewayExample) run(ctx context.Context, e *env) (string, error) {
 	for _, name := range e.names() {
 		nodes.Go(func() error { return e.Node(name).Import(ctx, files.Image) })
 	}
-	check(nodes.Wait())
-	check(e.gatewayAPI(ctx))
-	check(e.behindGateway(ctx))
+	must.OK(nodes.Wait())
+	must.OK(e.gatewayAPI(ctx))
+	must.OK(e.behindGateway(ctx))
 	file := filepath.Join(e.programs.Root, g.file)
-	must(e.kubectl(ctx, "", "apply", "-f", file))
-	ip := must(e.addressIn(ctx, gatewayNamespace, gatewayService))
-	must(e.kubectl(ctx, "", "wait", "--for=condition=Programmed", "--timeout=180s", "gateway/web"))
-	seen := must(g.check(ctx, e, ip))
-	check(e.until(ctx, "the Gateway to have the address of the Service", func(ctx context.Context) error {
+	must.Get(e.kubectl(ctx, "", "apply", "-f", file))
+	ip := must.Get(e.addressIn(ctx, gatewayNamespace, gatewayService))
+	must.Get(e.kubectl(ctx, "", "wait", "--for=condition=Programmed", "--timeout=180s", "gateway/web"))
+	seen := must.Get(g.check(ctx, e, ip))
+	must.OK(e.until(ctx, "the Gateway to have the address of the Service", func(ctx context.Context) error {
 		got, err := e.kubectl(ctx, "", "get", "gateway/web", "-o", "jsonpath={.status.addresses[*].value}")
 		if err == nil && got != ip.String() {
 			err = fmt.Errorf("it has %q, want %s", got, ip)
 		}
 		return err
 	}))
-	must(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
+	must.Get(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
 	return fmt.Sprintf("Traefik %s: %s", files.Version, seen), nil
 }
 
 // gatewayAPI installs the CRDs of Gateway API. On the server's side, because they are too long for kubectl's
 // annotation.
 func (e *env) gatewayAPI(ctx context.Context) error {
-	must(e.kubectl(ctx, "", "apply", "--server-side", "-f", e.programs.Gateway.CRDs))
+	must.Get(e.kubectl(ctx, "", "apply", "--server-side", "-f", e.programs.Gateway.CRDs))
 	_, err := e.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	return err
 }
@@ -152,17 +153,17 @@ func (e *env) gatewayAPI(ctx context.Context) error {
 // gatewayObjects checks the objects of Gateway API in all examples by its CRDs. No kind of an implementation is known
 // here.
 func gatewayObjects(ctx context.Context, e *env) (string, error) {
-	check(e.gatewayAPI(ctx))
+	must.OK(e.gatewayAPI(ctx))
 	objects := 0
-	files := must(filepath.Glob(filepath.Join(e.programs.Root, "docs/examples/gateway-*/*.yaml")))
+	files := must.Get(filepath.Glob(filepath.Join(e.programs.Root, "docs/examples/gateway-*/*.yaml")))
 	for _, file := range files {
 		var own []string
-		for _, document := range strings.Split(string(must(os.ReadFile(file))), "\n---\n") { // #nosec G304 -- of the checkout
+		for _, document := range strings.Split(string(must.Get(os.ReadFile(file))), "\n---\n") { // #nosec G304 -- of the checkout
 			if strings.Contains("\n"+document, "\napiVersion: gateway.networking.k8s.io/") {
 				own = append(own, document)
 			}
 		}
-		must(e.kubectl(ctx, strings.Join(own, "\n---\n"), "apply", "--dry-run=server", "--validate=strict", "-f", "-"))
+		must.Get(e.kubectl(ctx, strings.Join(own, "\n---\n"), "apply", "--dry-run=server", "--validate=strict", "-f", "-"))
 		objects += len(own)
 	}
 	return fmt.Sprintf("%d objects of %d examples accepted", objects, len(files)), nil
@@ -178,10 +179,7 @@ func (e *env) behindGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crt, key, err := cert.GenerateSelfSignedCertKey(routedHost, nil, nil)
-	if err != nil {
-		return err
-	}
+	crt, key := must.Get2(cert.GenerateSelfSignedCertKey(routedHost, nil, nil))
 	_, err = e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: certificate}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: crt, corev1.TLSPrivateKeyKey: key},
@@ -192,11 +190,11 @@ func (e *env) behindGateway(ctx context.Context) error {
 // gatewayProxied sends requests through the load balancer, which tells Traefik the clients' addresses by the PROXY
 // protocol.
 func gatewayProxied(ctx context.Context, e *env, ip netip.Addr) (string, error) {
-	check(e.up(ctx, ip))
+	must.OK(e.up(ctx, ip))
 	url := "http://" + netip.AddrPortFrom(ip, 80).String() + "/"
 	for _, client := range []netip.Addr{client1, client2} {
 		var a answer
-		check(e.until(ctx, fmt.Sprintf("an answer for %s to %s", routedHost, client), func(ctx context.Context) (err error) {
+		must.OK(e.until(ctx, fmt.Sprintf("an answer for %s to %s", routedHost, client), func(ctx context.Context) (err error) {
 			a, err = get(ctx, client, url, routedHost)
 			return err
 		}))
@@ -218,7 +216,7 @@ func gatewayDirect(ctx context.Context, e *env, ip netip.Addr) (string, error) {
 	for _, three := range []bool{true, false} {
 		var a answer
 		var protocol string
-		check(e.until(ctx, fmt.Sprintf("an answer for %s (HTTP/3: %v)", routedHost, three), func(ctx context.Context) (err error) {
+		must.OK(e.until(ctx, fmt.Sprintf("an answer for %s (HTTP/3: %v)", routedHost, three), func(ctx context.Context) (err error) {
 			a, protocol, err = e.https(ctx, outside1, to, routedHost, three)
 			return err
 		}))

@@ -7,9 +7,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"path/filepath"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // ingress is an example from the documentation: an ingress controller behind a Service.
@@ -28,8 +29,8 @@ var ingresses = []ingress{
 // The manifest's image contains echo, which listens as the image's arguments say.
 func (i ingress) run(ctx context.Context, e *env) (string, error) {
 	file := filepath.Join(e.programs.Root, i.file)
-	must(e.kubectl(ctx, "", "apply", "-f", file))
-	ip := must(e.addressIn(ctx, i.namespace, i.service))
+	must.Get(e.kubectl(ctx, "", "apply", "-f", file))
+	ip := must.Get(e.addressIn(ctx, i.namespace, i.service))
 	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
 	if i.hostPort != 0 {
 		for _, n := range e.place.nodes {
@@ -38,13 +39,11 @@ func (i ingress) run(ctx context.Context, e *env) (string, error) {
 	}
 	for _, to := range at {
 		for _, client := range []netip.Addr{client1, client2} {
-			a := must(e.answers(ctx, client, to))
-			if a.Client != client.String() {
-				return "", fmt.Errorf("for a request of %s to %s the Pod sees the client address %s", client, to, a.Client)
-			}
+			a := must.Get(e.answers(ctx, client, to))
+			must.Not(a.Client != client.String(), "for a request of %s to %s the Pod sees the client address %s", client, to, a.Client)
 		}
 	}
-	must(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
+	must.Get(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
 	note := "stand-in image; clients' addresses seen through the balancer"
 	if i.hostPort != 0 {
 		note += " and at the nodes' own port"

@@ -158,12 +158,12 @@ func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, e
 	before, start := realnode.ReadMachine(ctx), time.Now()
 	all := s.everything(ctx, stderr)
 	left := leftBehind(realnode.ReadMachine(context.WithoutCancel(ctx)).Added(before))
-	_, _ = fmt.Fprintf(stdout, "%s%s\nAll of it took %s.\n\n%s\n", table(all), notTested(s.leftOut), time.Since(start).Round(time.Second), left)
+	text := page(all) + notTested(s.leftOut) + "\n## Afterwards\n\n" + left + "\n"
+	_, _ = fmt.Fprintf(stdout, "%s\nAll of it took %s.\n", text, time.Since(start).Round(time.Second))
 	switch {
 	case ctx.Err() != nil:
 		return 130, nil //nolint:nilerr // ^C is no failure to print
 	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
-		text := page(all) + notTested(s.leftOut) + "\n## Afterwards\n\n" + left + "\n"
 		if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
 			return 1, err
 		}

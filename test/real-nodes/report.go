@@ -15,32 +15,6 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// table returns the results as a table for a terminal.
-func table(all []result) string {
-	width := 0
-	for _, r := range all {
-		width = max(width, len(r.scenario))
-	}
-	var b strings.Builder
-	chapter := ""
-	for _, r := range all {
-		if head := fmt.Sprintf("\nKubernetes %s, %s\n", r.minor.Release(), r.chapter); head != chapter {
-			chapter = head
-			b.WriteString(head)
-		}
-		verdict := "ok"
-		if r.err != nil {
-			verdict = "FAIL"
-		}
-		_, _ = fmt.Fprintf(&b, "  %-4s  %-*s  %5s  %s\n", verdict, width, r.scenario, r.took.Round(time.Second), r.seen())
-	}
-	b.WriteString("\n")
-	for _, m := range minorsOf(all) {
-		_, _ = fmt.Fprintf(&b, "Kubernetes %s: %s\n", m.Release(), summary(all, m))
-	}
-	return b.String()
-}
-
 // page returns the results as the text of docs/real-nodes.md.
 func page(all []result) string {
 	var b strings.Builder

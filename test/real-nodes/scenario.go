@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/traffic"
 )
@@ -117,51 +118,13 @@ func named(names []string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
-// failure is the panic that ends a scenario, as FailNow ends a test: what it has deferred still runs.
-type failure struct{ error }
-
-// check ends the running scenario when there is an error.
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// must returns the value, or ends the running scenario.
-func must[T any](v T, err error) T {
-	check(err)
-	return v
-}
-
-func must2[T, U any](v T, u U, err error) (T, U) {
-	check(err)
-	return v, u
-}
-
-// try calls do and returns its error, or that of check.
-func try(do func() error) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case failure:
-			err = p.error
-		default:
-			panic(p)
-		}
-	}()
-	return do()
-}
-
 func (e *env) runScenario(ctx context.Context, s scenario) result {
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
 	defer cancel()
 	start := time.Now()
 	e.clients = nil
 	var note string
-	err := try(func() (err error) {
-		note, err = s.run(ctx, e)
-		return err
-	})
+	err := must.Catch(func() { note = must.Get(s.run(ctx, e)) })
 	r := result{scenario: s.name, took: time.Since(start), note: note, err: err}
 	for _, c := range e.clients {
 		r.traffic = append(r.traffic, c.Reports()...)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 )
 
@@ -37,17 +38,13 @@ func (e *env) members(ctx context.Context, to netip.AddrPort, want ...string) er
 	slices.Sort(want)
 	return e.until(ctx, fmt.Sprintf("the members of %s to be %v", to, want), func(context.Context) error {
 		r := e.rule(to)
-		if r == nil {
-			return errors.New("there is no rule")
-		}
+		must.Not(r == nil, "there is no rule")
 		var got []string
 		for _, m := range r.Members {
 			got = append(got, m.VM)
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("the members are %v", got)
-		}
+		must.Not(!slices.Equal(got, want), "the members are %v", got)
 		return nil
 	})
 }
@@ -68,24 +65,19 @@ func (e *env) up(ctx context.Context, ip netip.Addr) error {
 				}
 			}
 		}
-		if len(all) == 0 || len(down) > 0 {
-			return fmt.Errorf("%d of %d members are down: %v", len(down), len(all), down)
-		}
+		must.Not(len(all) == 0 || len(down) > 0, "%d of %d members are down: %v", len(down), len(all), down)
 		return nil
 	})
 }
 
 func (e *env) scale(ctx context.Context, n int32) error {
-	must(e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)))
+	must.Get(e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)))
 	return e.workloadReady(ctx, n)
 }
 
 // pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
 func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod, err error) {
-	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
-	if err != nil {
-		return nil, nil, err
-	}
+	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName}))
 	for i := range list.Items {
 		p := list.Items[i]
 		if p.DeletionTimestamp != nil {
@@ -110,7 +102,7 @@ func (e *env) ended(ctx context.Context) error {
 
 // podNodes returns the nodes with running Pods of echo.
 func (e *env) podNodes(ctx context.Context) []string {
-	running, _ := must2(e.pods(ctx))
+	running, _ := must.Get2(e.pods(ctx))
 	var nodes []string
 	for i := range running {
 		nodes = append(nodes, running[i].Spec.NodeName)
@@ -121,27 +113,25 @@ func (e *env) podNodes(ctx context.Context) []string {
 
 // localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
 func localPolicy(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }))
+	to, _ := must.Get2(e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }))
 	nodes := e.podNodes(ctx)
-	check(e.members(ctx, to, nodes...))
+	must.OK(e.members(ctx, to, nodes...))
 	r := e.steady(ctx, "scaled down", false, to)
 	defer r.Stop()
-	check(e.scale(ctx, 1))
+	must.OK(e.scale(ctx, 1))
 	nodes = e.podNodes(ctx)
-	check(e.members(ctx, to, nodes...))
-	check(e.ended(ctx))
+	must.OK(e.members(ctx, to, nodes...))
+	must.OK(e.ended(ctx))
 	down := r.Next("scaled up")
 	for range 10 {
-		a := must(ask(ctx, client1, to))
-		if a.Node != nodes[0] || a.Client != e.place.gateway.Addr().String() {
-			return "", fmt.Errorf("a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], e.place.gateway.Addr())
-		}
+		a := must.Get(ask(ctx, client1, to))
+		must.Not(a.Node != nodes[0] || a.Client != e.place.gateway.Addr().String(), "a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], e.place.gateway.Addr())
 	}
-	check(e.scale(ctx, replicas))
+	must.OK(e.scale(ctx, replicas))
 	nodes = e.podNodes(ctx)
-	check(e.members(ctx, to, nodes...))
+	must.OK(e.members(ctx, to, nodes...))
 	up := r.Stop()
-	check(errors.Join(down.Err(), up.Err()))
+	must.OK(errors.Join(down.Err(), up.Err()))
 	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), e.deleteService(ctx, "local")
 }
 
@@ -155,26 +145,24 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 		proxy bool
 		mode  corev1.LoadBalancerIPMode
 	}{{"direct", false, corev1.LoadBalancerIPModeVIP}, {"through", true, corev1.LoadBalancerIPModeProxy}} {
-		to, _ := must2(e.served(ctx, c.name, func(s *corev1.Service) {
+		to, _ := must.Get2(e.served(ctx, c.name, func(s *corev1.Service) {
 			if c.proxy {
 				s.Annotations[prefix+"proxy-protocol"] = "true"
 				s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
 			}
 		}))
-		s := must(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{}))
+		s := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{}))
 		if got := s.Status.LoadBalancer.Ingress[0].IPMode; got == nil || *got != c.mode {
 			return "", fmt.Errorf("ipMode of %s is %v, want %s", c.name, got, c.mode)
 		}
-		running, _ := must2(e.pods(ctx))
-		if len(running) == 0 {
-			return "", errors.New("no Pod of echo is running")
-		}
+		running, _ := must.Get2(e.pods(ctx))
+		must.Not(len(running) == 0, "no Pod of echo is running")
 		pod := running[0].Status.PodIP
 		var a answer
 		var through int64
 		want := map[bool]int64{true: 1}[c.proxy]
 		// kube-proxy sees the address some time after it is in the Service's status.
-		check(e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
+		must.OK(e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
 			before := e.rule(to).Connections
 			if a, err = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/")), ""); err != nil {
 				return err
@@ -184,11 +172,9 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 			}
 			return nil
 		}))
-		if c.proxy && a.Client != pod {
-			return "", fmt.Errorf("for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
-		}
+		must.Not(c.proxy && a.Client != pod, "for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		check(e.deleteService(ctx, c.name))
+		must.OK(e.deleteService(ctx, c.name))
 	}
 	return strings.Join(seen, "; "), nil
 }
@@ -198,33 +184,33 @@ const partPowerFailure = "power lost, VM stopped and destroyed"
 
 // nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
 func nodeLife(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "nodes", nil))
+	to, _ := must.Get2(e.served(ctx, "nodes", nil))
 	r := e.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
-	n := must(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()}))
-	check(e.WaitReady(ctx, name))
-	check(e.initialized(ctx, name))
+	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()}))
+	must.OK(e.WaitReady(ctx, name))
+	must.OK(e.initialized(ctx, name))
 	all := []string{"worker-1", "worker-2", "worker-3"}
-	check(e.members(ctx, to, append(all, name)...))
-	must(e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
+	must.OK(e.members(ctx, to, append(all, name)...))
+	must.Get(e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
 	joined := r.Next(partPowerFailure)
-	check(joined.Err())
+	must.OK(joined.Err())
 	n.PowerOff()
-	id := must(e.vmID(ctx, name))
-	must(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}))
+	id := must.Get(e.vmID(ctx, name))
+	must.Get(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}))
 	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
 	// keeps requests away from it.
-	check(e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
+	must.OK(e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
 		node, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
 			err = fmt.Errorf("its taints are %v", node.Spec.Taints)
 		}
 		return err
 	}))
-	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	check(e.waitNodeDeleted(ctx, name))
-	check(e.members(ctx, to, all...))
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
+	must.OK(e.waitNodeDeleted(ctx, name))
+	must.OK(e.members(ctx, to, all...))
 	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), e.deleteService(ctx, "nodes")
 }
 
@@ -245,7 +231,7 @@ func (e *env) waitNodeDeleted(ctx context.Context, name string) error {
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
 
 func (e *env) vmID(ctx context.Context, name string) (string, error) {
-	list := must(e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"}))
+	list := must.Get(e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"}))
 	vms, _ := list["virtualmachine"].([]any)
 	for _, vm := range vms {
 		if fields, ok := vm.(map[string]any); ok && fields["name"] == name {
@@ -258,10 +244,10 @@ func (e *env) vmID(ctx context.Context, name string) (string, error) {
 
 // podsRolled replaces every Pod under traffic.
 func podsRolled(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "rolled", nil))
+	to, _ := must.Get2(e.served(ctx, "rolled", nil))
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
-	check(errors.Join(restart(ctx, e), e.ended(ctx)))
+	must.OK(errors.Join(restart(ctx, e), e.ended(ctx)))
 	sum := r.Stop()
 	return brief(sum), errors.Join(sum.Err(), e.deleteService(ctx, "rolled"))
 }
@@ -269,22 +255,20 @@ func podsRolled(ctx context.Context, e *env) (string, error) {
 // addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
 // deleted.
 func addresses(ctx context.Context, e *env) (string, error) {
-	to, _ := must2(e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" }))
+	to, _ := must.Get2(e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" }))
 	ip := to.Addr().String()
-	check(e.service(ctx, "second", func(s *corev1.Service) {
+	must.OK(e.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
 		s.Spec.Ports = s.Spec.Ports[:1] // the first Service uses the other port on this address
 		s.Spec.Ports[0].Port = 8080
 	}))
-	must(e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)))
-	check(e.deleteService(ctx, "first"))
+	must.Get(e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)))
+	must.OK(e.deleteService(ctx, "first"))
 	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", fmt.Errorf("the second Service on the address does not answer after the first was deleted: %w", err)
 	}
-	check(e.deleteService(ctx, "second"))
-	again, _ := must2(e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip }))
-	if again != to {
-		return "", fmt.Errorf("the third Service asked for the kept address %s and got %s", to, again)
-	}
+	must.OK(e.deleteService(ctx, "second"))
+	again, _ := must.Get2(e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip }))
+	must.Not(again != to, "the third Service asked for the kept address %s and got %s", to, again)
 	return ip + " shared by two Services, kept, used again", e.deleteService(ctx, "third")
 }

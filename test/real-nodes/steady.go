@@ -25,8 +25,7 @@ func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.Ad
 		o.Open = -1
 	}
 	for _, t := range to {
-		at := netip.AddrPortFrom(t.Addr(), steadyPort).String()
-		o.Targets = append(o.Targets, traffic.At(at, at))
+		o.Targets = append(o.Targets, netip.AddrPortFrom(t.Addr(), steadyPort).String())
 	}
 	c := traffic.Start(ctx, part, o)
 	e.clients = append(e.clients, c)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -33,7 +34,7 @@ func leasewebTakenOver(ctx context.Context, e *env) (string, error) {
 
 // leasewebNames renames rules to the names that Leaseweb's fork uses, which contain the name of the Service.
 func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testenv.Rule) error {
-	services := must(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}))
+	services := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}))
 	names := map[string]string{}
 	for i := range services.Items {
 		for _, at := range services.Items[i].Status.LoadBalancer.Ingress {
@@ -42,13 +43,11 @@ func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 	}
 	for id, r := range rules {
 		service, ok := names[r.PublicIP]
-		if !ok {
-			return fmt.Errorf("no Service has the address of rule %s: %+v", id, r)
-		}
-		s := must(client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
+		must.Not(!ok, "no Service has the address of rule %s: %+v", id, r)
+		s := must.Get(client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
 			ID: id, Name: fmt.Sprintf("K8s_svc_kubernetes_%s_%s-tcp-%d", metav1.NamespaceDefault, service, r.PublicPort), Protocol: r.Protocol, Algorithm: r.Algorithm,
 		}))
-		must(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
+		must.Get(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
 	}
 	return nil
 }
@@ -56,13 +55,13 @@ func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 // takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
 // csccm's names. age renames the rules to the names of the old provider first.
 func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testenv.Rule) error, steps [][]string) (string, error) {
-	one, _ := must2(e.served(ctx, "web", nil))
-	two, _ := must2(e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
-	client := must(e.client())
+	one, _ := must.Get2(e.served(ctx, "web", nil))
+	two, _ := must.Get2(e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
+	client := must.Get(e.client())
 	defer client.CloseIdleConnections()
 	ips := []string{one.Addr().String(), two.Addr().String()}
-	rules := must(testenv.RulesByID(ctx, client, ips...))
-	check(age(ctx, client, rules))
+	rules := must.Get(testenv.RulesByID(ctx, client, ips...))
+	must.OK(age(ctx, client, rules))
 	unchanged := e.foreign(ctx, ips[0])
 	r := e.steady(ctx, "", true, one, two)
 	defer r.Stop()
@@ -71,7 +70,7 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
 		}
 	}
-	check(e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
+	must.OK(e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
 		for _, name := range []string{"web", "shop"} {
 			s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || s.Annotations[prefix+"addresses"] == "" {
@@ -80,7 +79,7 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		}
 		return nil
 	}))
-	after := must(testenv.RulesByID(ctx, client, ips...))
+	after := must.Get(testenv.RulesByID(ctx, client, ips...))
 	for id, was := range rules {
 		if now, ok := after[id]; !ok || now.PublicIP != was.PublicIP || now.Name != was.Name {
 			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 )
 
@@ -65,10 +66,7 @@ func (e *env) workload(ctx context.Context) error {
 
 func (e *env) workloadReady(ctx context.Context, want int32) error {
 	return e.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
-		d, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		d := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{}))
 		if s := d.Status; s.ObservedGeneration < d.Generation || s.ReadyReplicas != want || s.UpdatedReplicas != want || s.Replicas != want {
 			return fmt.Errorf("%d replicas, %d updated, %d ready, want %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, want)
 		}
@@ -99,9 +97,7 @@ func (e *env) service(ctx context.Context, name string, change func(*corev1.Serv
 // controller has deleted the load balancer.
 func (e *env) deleteService(ctx context.Context, name string) error {
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		return err
-	}
+	must.OK(services.Delete(ctx, name, metav1.DeleteOptions{}))
 	return e.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) error {
 		if _, err := services.Get(ctx, name, metav1.GetOptions{}); err == nil {
 			return errors.New("it still exists")
@@ -119,15 +115,10 @@ func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
 func (e *env) addressIn(ctx context.Context, namespace, name string) (netip.Addr, error) {
 	var ip netip.Addr
 	err := e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := e.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if len(s.Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address yet")
-		}
-		ip, err = netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP)
-		return err
+		s := must.Get(e.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}))
+		must.Not(len(s.Status.LoadBalancer.Ingress) == 0, "no address yet")
+		ip = must.Get(netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP))
+		return nil
 	})
 	return ip, err
 }
@@ -197,17 +188,10 @@ func (e *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 // served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
 // before kube-proxy has the Service is down until the next checks succeed.
 func (e *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
-	if err := e.service(ctx, name, change); err != nil {
-		return netip.AddrPort{}, answer{}, err
-	}
-	ip, err := e.address(ctx, name)
-	if err != nil {
-		return netip.AddrPort{}, answer{}, err
-	}
+	must.OK(e.service(ctx, name, change))
+	ip := must.Get(e.address(ctx, name))
 	to := netip.AddrPortFrom(ip, 80)
-	if err := e.up(ctx, ip); err != nil {
-		return to, answer{}, err
-	}
+	must.OK(e.up(ctx, ip))
 	a, err := e.answers(ctx, client1, to)
 	return to, a, err
 }

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -64,9 +67,7 @@ func TestLacking(t *testing.T) {
 		t.Errorf("without hierarchies %v are lacking, want all of %v", got, needed())
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory\n"), 0o600))
 	if got := lacking([]hierarchy{{path: dir, v2: true}}); !slices.Equal(got, []string{"pids"}) {
 		t.Errorf("lacks %v, want pids", got)
 	}
@@ -78,17 +79,11 @@ func TestMakeV2(t *testing.T) {
 	root := t.TempDir()
 	name := folderPrefix + "x"
 	for _, dir := range []string{root, filepath.Join(root, name)} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory"), 0o600))
 	}
 	h := hierarchy{path: root, v2: true}
-	if err := h.make(name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.make(name))
 	for _, dir := range []string{root, filepath.Join(root, name)} {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(b) != "+memory" { // the last write; the kernel would add all of them
@@ -101,17 +96,13 @@ func TestRemoveRefusesOtherCgroups(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{"kubepods", folderPrefix + "1/n1/kubepods/pod"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o700))
 	}
 	h := hierarchy{path: root}
 	if err := h.remove("kubepods"); err == nil {
 		t.Error("a cgroup that is not a sandbox's is removed")
 	}
-	if err := h.remove(folderPrefix + "1"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, h.remove(folderPrefix+"1"))
 	left, err := os.ReadDir(root)
 	if err != nil || len(left) != 1 || left[0].Name() != "kubepods" {
 		t.Errorf("after remove there are %v, %v", left, err)

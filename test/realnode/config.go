@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // containerdConfig is for containerd 1.6 and 1.7, which distributions ship. The OOM
@@ -46,9 +48,7 @@ oom_score = 0
 
 func (n *Node) writeContainerdConfig() error {
 	var toml strings.Builder
-	if err := containerdConfig.Execute(&toml, map[string]string{"Dir": n.Dir, "Pause": PauseImage}); err != nil {
-		return err
-	}
+	must.OK(containerdConfig.Execute(&toml, map[string]string{"Dir": n.Dir, "Pause": PauseImage}))
 	return os.WriteFile(n.file("containerd.toml"), []byte(toml.String()), 0o600)
 }
 
@@ -58,32 +58,18 @@ func (n *Node) writeConfigs() error {
 	for name, content := range map[string]any{
 		"kubelet.json": n.kubeletConfig(), "kube-proxy.json": n.proxyConfig(), "cni/10-pods.conflist": n.cniConfig(),
 	} {
-		b, err := json.MarshalIndent(content, "", "  ")
-		if err != nil {
-			return err
-		}
+		b := must.Get(json.MarshalIndent(content, "", "  "))
 		files[name] = string(b)
 	}
 	user := "system:node:" + n.Name
-	cert, key, err := n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String())
-	if err != nil {
-		return err
-	}
+	cert, key := must.Get2(n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String()))
 	files["pki/node.crt"], files["pki/node.key"], files["pki/ca.crt"] = string(cert), string(key), string(n.plane.CA())
-	if files["kubelet.kubeconfig"], err = n.kubeconfig(user, cert, key); err != nil {
-		return err
-	}
+	files["kubelet.kubeconfig"] = must.Get(n.kubeconfig(user, cert, key))
 	const proxy = "system:kube-proxy"
-	if cert, key, err = n.plane.Certificate(proxy, nil); err != nil {
-		return err
-	}
-	if files["kube-proxy.kubeconfig"], err = n.kubeconfig(proxy, cert, key); err != nil {
-		return err
-	}
+	cert, key = must.Get2(n.plane.Certificate(proxy, nil))
+	files["kube-proxy.kubeconfig"] = must.Get(n.kubeconfig(proxy, cert, key))
 	for name, content := range files {
-		if err := os.WriteFile(n.file(name), []byte(content), 0o600); err != nil {
-			return err
-		}
+		must.OK(os.WriteFile(n.file(name), []byte(content), 0o600))
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -35,36 +36,27 @@ const (
 
 // BuildImages writes image archives to dir: the pause and the echo program, and the
 // controller with the tag of the chart. A release builds its image by ko: make release-rehearsal tests that one.
-func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
-	module, err := plane.ModuleDir()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
-	var archives []string
+func BuildImages(ctx context.Context, dir, version string) (archives []string, err error) {
+	err = must.Catch(func() { archives = buildImages(ctx, dir, version) })
+	return archives, err
+}
+
+func buildImages(ctx context.Context, dir, version string) (archives []string) {
+	module := must.Get(plane.ModuleDir())
+	must.OK(os.MkdirAll(dir, 0o750))
 	for program, image := range map[string]string{"pause": PauseImage, "echo": EchoImage} {
 		binary := filepath.Join(dir, program)
-		if err := goRun(ctx, module, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./realnode/"+program); err != nil {
-			return nil, err
-		}
+		must.OK(goRun(ctx, module, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./realnode/"+program))
 		archive := binary + ".tar"
-		if err := WriteImage(archive, image, binary); err != nil {
-			return nil, err
-		}
+		must.OK(WriteImage(archive, image, binary))
 		archives = append(archives, archive)
 	}
 	controller := filepath.Join(dir, "cloudstack-ccm")
-	if err := goRun(ctx, filepath.Dir(module), "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X github.com/csccm/csccm/pkg/version.Version="+version, "-o", controller, "./cmd/cloudstack-ccm"); err != nil {
-		return nil, err
-	}
+	must.OK(goRun(ctx, filepath.Dir(module), "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X github.com/csccm/csccm/pkg/version.Version="+version, "-o", controller, "./cmd/cloudstack-ccm"))
 	archive := controller + ".tar"
-	if err := WriteImage(archive, controllerImage+":"+version, controller); err != nil {
-		return nil, err
-	}
-	return append(archives, archive), nil
+	must.OK(WriteImage(archive, controllerImage+":"+version, controller))
+	return append(archives, archive)
 }
 
 func goRun(ctx context.Context, dir string, args ...string) error {
@@ -79,43 +71,24 @@ func goRun(ctx context.Context, dir string, args ...string) error {
 
 // WriteImage writes an archive of an image that holds one program.
 func WriteImage(archive, ref, binary string) error {
-	content, err := os.ReadFile(binary) // #nosec G304 -- just built
-	if err != nil {
-		return err
-	}
+	return must.Catch(func() { must.OK(writeImage(archive, ref, binary)) })
+}
+
+func writeImage(archive, ref, binary string) error {
+	content := must.Get(os.ReadFile(binary)) // #nosec G304 -- just built
 	program := filepath.Base(binary)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	if err := w.WriteHeader(&tar.Header{Name: program, Mode: 0o755, Size: int64(len(content))}); err != nil {
-		return err
-	}
-	if _, err := w.Write(content); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	if err != nil {
-		return err
-	}
-	img, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		return err
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return err
-	}
+	must.OK(w.WriteHeader(&tar.Header{Name: program, Mode: 0o755, Size: int64(len(content))}))
+	must.Get(w.Write(content))
+	must.OK(w.Close())
+	l := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }))
+	img := must.Get(mutate.AppendLayers(empty.Image, l))
+	config := must.Get(img.ConfigFile())
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", arch()
 	config.Config = v1.Config{Entrypoint: []string{"/" + program}, User: "65532:65532", WorkingDir: "/", Env: []string{"PATH=/"}}
-	if img, err = mutate.ConfigFile(img, config); err != nil {
-		return err
-	}
-	tag, err := name.NewTag(ref)
-	if err != nil {
-		return err
-	}
+	img = must.Get(mutate.ConfigFile(img, config))
+	tag := must.Get(name.NewTag(ref))
 	return tarball.WriteToFile(archive, tag, img)
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // A node is a process 1 with its own PID, mount, network, UTS and IPC namespaces, and
@@ -38,23 +39,11 @@ type machineOptions struct {
 // nodeInit runs the node's process 1.
 func nodeInit(dir string) error {
 	var o machineOptions
-	b, err := os.ReadFile(filepath.Join(dir, "machine.json")) // #nosec G304 -- ours
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, &o); err != nil {
-		return err
-	}
-	if err := syscall.Sethostname([]byte(o.Hostname)); err != nil {
-		return err
-	}
-	if err := nodeMounts(dir); err != nil {
-		return err
-	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", filepath.Join(dir, controlSocket))
-	if err != nil {
-		return err
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "machine.json"))) // #nosec G304 -- ours
+	must.OK(json.Unmarshal(b, &o))
+	must.OK(syscall.Sethostname([]byte(o.Hostname)))
+	must.OK(nodeMounts(dir))
+	l := must.Get((&net.ListenConfig{}).Listen(context.Background(), "unix", filepath.Join(dir, controlSocket)))
 	server := &http.Server{Handler: &control{reap: newReaper()}, ReadHeaderTimeout: time.Minute}
 	return server.Serve(l)
 }
@@ -73,17 +62,13 @@ func nodeMounts(dir string) error {
 	}
 	for name, value := range sysctls {
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "."))
-		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
-			return err
-		}
+		must.OK(os.WriteFile(file, []byte(value+"\n"), 0o600))
 		mounts = append(mounts, mount{file, "/proc/sys/" + name, "", syscall.MS_BIND})
 	}
 	// Containers must see the mounts of Pod volumes, also those that are mounted later.
 	mounts = append(mounts, mount{"", "/", "", syscall.MS_SHARED | syscall.MS_REC})
 	for _, m := range mounts {
-		if err := m.do(); err != nil {
-			return err
-		}
+		must.OK(m.do())
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (
@@ -36,9 +38,7 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 	for _, p := range public {
 		steps = append(steps, []string{"route", "replace", "local", p.Masked().String(), "dev", "lo"})
 	}
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
-		return nil, err
-	}
+	must.OK(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600))
 	return &network{gateway: gateway}, ip(ctx, steps...)
 }
 
@@ -65,9 +65,7 @@ func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) err
 		// Pods of other nodes are reached through the router, which has a route to each Pod range.
 		{"route", "add", "default", "via", n.gateway.Addr().String()},
 	} {
-		if err := m.run(ctx, ipProgram, step...); err != nil {
-			return err
-		}
+		must.OK(m.run(ctx, ipProgram, step...))
 	}
 	// Every node forwards, as kubeadm requires, also one on which the CNI plugin, which sets it, has not run yet.
 	return m.run(ctx, "/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")

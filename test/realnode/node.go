@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -55,31 +56,24 @@ const (
 	stopGrace       = 30 * time.Second
 )
 
-// boot starts the node's programs.
-func (n *Node) boot(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("node %s: %w", n.Name, err)
-			n.PowerOff()
-		}
-	}()
-	if err := n.power(ctx); err != nil {
-		return err
+// boot starts the node's programs; a node that does not start is powered off.
+func (n *Node) boot(ctx context.Context) error {
+	err := must.Catch(func() { must.OK(n.startPrograms(ctx)) })
+	if err != nil {
+		n.PowerOff()
+		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	if err := n.writeConfigs(); err != nil {
-		return err
-	}
-	if err := n.runtime(ctx); err != nil {
-		return err
-	}
+	return err
+}
+
+func (n *Node) startPrograms(ctx context.Context) error {
+	must.OK(n.power(ctx))
+	must.OK(n.writeConfigs())
+	must.OK(n.runtime(ctx))
 	for _, archive := range n.images {
-		if err := n.Import(ctx, archive); err != nil {
-			return err
-		}
+		must.OK(n.Import(ctx, archive))
 	}
-	if err := n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")); err != nil {
-		return err
-	}
+	must.OK(n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")))
 	flags := []string{
 		"--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubelet.kubeconfig"), "--root-dir=" + n.file("kubelet"),
 		"--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(), "--v=2",
@@ -93,29 +87,19 @@ func (n *Node) boot(ctx context.Context) (err error) {
 // power creates the node's folder, cgroups, process 1 and link.
 func (n *Node) power(ctx context.Context) (err error) {
 	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
-		if err := os.MkdirAll(filepath.Join(n.Dir, sub), 0o700); err != nil {
-			return err
-		}
+		must.OK(os.MkdirAll(filepath.Join(n.Dir, sub), 0o700))
 	}
 	for _, h := range hierarchies() {
-		if err := h.make(n.cgroup); err != nil {
-			return err
-		}
+		must.OK(h.make(n.cgroup))
 	}
-	if n.machine, err = startMachine(ctx, n.Name, n.Dir); err != nil {
-		return err
-	}
+	n.machine = must.Get(startMachine(ctx, n.Name, n.Dir))
 	return n.network.attach(ctx, n.machine, n.NodeOptions)
 }
 
 // runtime starts containerd and waits until it answers.
 func (n *Node) runtime(ctx context.Context) error {
-	if err := n.writeContainerdConfig(); err != nil {
-		return err
-	}
-	if err := n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")); err != nil {
-		return err
-	}
+	must.OK(n.writeContainerdConfig())
+	must.OK(n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")))
 	return n.waitContainerd(ctx)
 }
 

@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // dirVariable is the environment variable that holds the sandbox's folder.
@@ -136,25 +138,16 @@ func privateMounts() error {
 		{"tmpfs", "/run", "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV},
 	}
 	for _, m := range mounts {
-		if err := m.do(); err != nil {
-			return err
-		}
+		must.OK(m.do())
 	}
 	for _, folder := range kept {
 		original := machine + folder
 		if err := os.MkdirAll(original, 0o755); err != nil { // #nosec G301 -- the mode of the folder that is mounted here
 			return err
 		}
-		if err := (mount{folder, original, "", syscall.MS_BIND | syscall.MS_REC}).do(); err != nil {
-			return err
-		}
-		if err := (mount{"tmpfs", folder, "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV}).do(); err != nil {
-			return err
-		}
-		entries, err := os.ReadDir(original)
-		if err != nil {
-			return err
-		}
+		must.OK((mount{folder, original, "", syscall.MS_BIND | syscall.MS_REC}).do())
+		must.OK((mount{"tmpfs", folder, "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV}).do())
+		entries := must.Get(os.ReadDir(original))
 		for _, e := range entries {
 			if err := os.Symlink(filepath.Join(original, e.Name()), filepath.Join(folder, e.Name())); err != nil {
 				return err

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/internal/child"
 )
 
@@ -101,9 +104,7 @@ func TestSandboxLeavesNothingBehind(t *testing.T) {
 			if during := traces(t); slices.Equal(during, before) {
 				t.Error("a running sandbox changes nothing that this test looks at")
 			}
-			if err := keeper.Signal(c.signal); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, keeper.Signal(c.signal))
 			if code := keeper.ExitCode(); code != c.code {
 				t.Errorf("exit code %d, want %d:\n%s", code, c.code, child.Tail(keeper.Log, 20))
 			}
@@ -127,9 +128,7 @@ func TestSweepKeepsRunningSandboxes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	keeper := startKeeper(t)
 	during := traces(t)
-	if err := Sweep(os.Stderr); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, Sweep(os.Stderr))
 	if now := traces(t); !slices.Equal(now, during) {
 		t.Errorf("before the sweep:\n%s\nafter:\n%s", strings.Join(during, "\n"), strings.Join(now, "\n"))
 	}
@@ -140,15 +139,11 @@ func startKeeper(t *testing.T) *child.Process {
 	t.Helper()
 	up := filepath.Join(t.TempDir(), "up")
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := child.Start(t.Context(), child.Command{
 		Name: "keeper", Path: self, Env: append(os.Environ(), roleVariable+"="+up), Log: filepath.Join(t.TempDir(), "log"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
 	deadline := time.Now().Add(3 * time.Minute)
 	for {
@@ -171,9 +166,7 @@ func traces(t *testing.T) []string {
 	})
 	for _, h := range allHierarchies() {
 		found, err := filepath.Glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, found...)
 	}
 	for _, folder := range nodeFolders() {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // The stages are this program started again, with argv[0] as the name of the stage.
@@ -28,9 +30,9 @@ func Stage() {
 	var err error
 	switch filepath.Base(os.Args[0]) {
 	case initStage:
-		err = sandboxInit()
+		err = must.Catch(func() { must.OK(sandboxInit()) })
 	case nodeStage:
-		err = nodeInit(os.Args[1])
+		err = must.Catch(func() { must.OK(nodeInit(os.Args[1])) })
 	default:
 		return
 	}

@@ -6,6 +6,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestSuspiciousFindsKeysNotNames(t *testing.T) {
@@ -25,9 +27,7 @@ func TestSuspiciousFindsKeysNotNames(t *testing.T) {
 func TestRecordRunsInATerminal(t *testing.T) {
 	t.Parallel()
 	lines, err := record(t.Context(), 60, []string{"sh", "-c", "test -t 1 && stty size && printf '\\033[31mred\\033[0m\\n'"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(lines) != 2 || lines[0].text() != "2000 60" || lines[1].Runs[0].Paint != red {
 		t.Errorf("recorded %v", lines)
 	}

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -78,14 +79,11 @@ func (r *run) act(ctx context.Context, early bool) error {
 		if a.early && !early {
 			return nil
 		}
-		did, err := a.do(r, ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", a.name, err)
-		}
-		if did {
-			r.done[a.name]++
-		}
-		return nil
+		return must.Catch(func() {
+			if must.Get(a.do(r, ctx)) {
+				r.done[a.name]++
+			}
+		})
 	}
 	return nil
 }
@@ -104,9 +102,7 @@ func (r *run) create(ctx context.Context) (bool, error) {
 	}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	s.write(svc)
-	if _, err := r.env.Client.CoreV1().Services(testenv.Namespace).Create(ctx, svc, metav1.CreateOptions{}); err != nil {
-		return false, err
-	}
+	must.Get(r.env.Client.CoreV1().Services(testenv.Namespace).Create(ctx, svc, metav1.CreateOptions{}))
 	r.services[name] = s
 	return true, r.placeEndpoints(ctx, name)
 }
@@ -148,9 +144,7 @@ func (r *run) remove(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	delete(r.services, name)
-	if err := r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		return false, err
-	}
+	must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(ctx, name, metav1.DeleteOptions{}))
 	return true, r.env.Client.CoreV1().Services(testenv.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
@@ -171,12 +165,9 @@ func (r *run) edit(ctx context.Context, change func(*service) bool) (bool, error
 	}
 	services := r.env.Client.CoreV1().Services(testenv.Namespace)
 	for { // the controller writes Services as well
-		svc, err := services.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
+		svc := must.Get(services.Get(ctx, name, metav1.GetOptions{}))
 		r.services[name].write(svc)
-		if _, err = services.Update(ctx, svc, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		if _, err := services.Update(ctx, svc, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			return true, err
 		}
 	}
@@ -296,9 +287,7 @@ func (r *run) destroy(ctx context.Context) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if err := r.env.Destroy(ctx, name); err != nil {
-		return false, err
-	}
+	must.OK(r.env.Destroy(ctx, name))
 	r.vmsMade++
 	fresh := fmt.Sprintf("n%d", r.vmsMade)
 	r.spare = append(r.spare, fresh)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -25,25 +26,12 @@ func (r *run) finish(ctx context.Context) error {
 	for _, disarm := range r.disarm {
 		disarm()
 	}
-	err := testenv.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
+	must.OK(testenv.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
 		return errors.Join(r.nodesAgree(ctx), r.converged(ctx))
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	r.watch.check(ctx)
-	list, err := r.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
 	r.served = len(r.services)
-	for i := range list.Items {
-		if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			if err := r.env.Client.CoreV1().Services(testenv.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
-		}
-	}
+	must.OK(r.env.Clear(ctx))
 	r.services = map[string]*service{}
 	return testenv.Wait(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) error {
 		return errors.Join(r.converged(ctx), r.nothingLeft(ctx))
@@ -52,10 +40,7 @@ func (r *run) finish(ctx context.Context) error {
 
 // nodesAgree returns an error until the Nodes are the expected ones: those of destroyed VMs are deleted.
 func (r *run) nodesAgree(ctx context.Context) error {
-	list, err := r.env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+	list := must.Get(r.env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
@@ -69,10 +54,7 @@ func (r *run) nodesAgree(ctx context.Context) error {
 
 // converged compares the rules on the virtual routers with the Services.
 func (r *run) converged(ctx context.Context) error {
-	list, err := r.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+	list := must.Get(r.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{}))
 	want := map[string]string{}
 	for i := range list.Items {
 		s, wanted := &list.Items[i], r.services[list.Items[i].Name]
@@ -94,9 +76,7 @@ func (r *run) converged(ctx context.Context) error {
 		}
 	}
 	listeners, refused := datapath.Desired(r.env.Cloud.Router())
-	if len(refused) > 0 {
-		return fmt.Errorf("HAProxy would refuse its configuration: %+v", refused)
-	}
+	must.Not(len(refused) > 0, "HAProxy would refuse its configuration: %+v", refused)
 	is := map[string]string{}
 	for i := range listeners {
 		l := &listeners[i]
@@ -156,22 +136,11 @@ func differences(want, is map[string]string) error {
 // nothingLeft returns an error when CloudStack holds other objects than at the start, or addresses that are stuck in a
 // transitional state.
 func (r *run) nothingLeft(ctx context.Context) error {
-	c, err := r.watch.read(ctx)
-	if err != nil {
-		return err
-	}
-	is, err := r.watch.describe(ctx, c, func(string) bool { return true })
-	if err != nil {
-		return err
-	}
-	if err := differences(r.watch.foreign, is); err != nil {
-		return err
-	}
+	c := must.Get(r.watch.read(ctx))
+	is := must.Get(r.watch.describe(ctx, c, func(string) bool { return true }))
+	must.OK(differences(r.watch.foreign, is))
 	for _, state := range []string{"Allocating", "Releasing"} {
-		list, err := r.env.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"})
-		if err != nil {
-			return err
-		}
+		list := must.Get(r.env.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"}))
 		if n, _ := list["count"].(float64); n > 0 {
 			return fmt.Errorf("%v addresses are still in state %s", n, state)
 		}

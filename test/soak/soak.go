@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -104,7 +105,7 @@ func soak(ctx context.Context, o options) (err error) {
 	begun := time.Now()
 	err = r.change(ctx)
 	took := time.Since(begun)
-	err = errors.Join(err, r.finish(ctx))
+	err = errors.Join(err, must.Catch(func() { must.OK(r.finish(ctx)) }))
 	r.print(took)
 	return errors.Join(err, r.watch.err(), r.gauges.err())
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -17,16 +20,13 @@ func TestSoak(t *testing.T) {
 	t.Parallel()
 	o := options{Duration: time.Minute, Pace: 300 * time.Millisecond, Seed: 20260102, Faults: 0.05, Services: 8, Profile: "simulator"}
 	path, there, err := plane.Cached(t.Context(), plane.Newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if testing.Short() || !there {
 		t.Skip("it takes two minutes, and needs the control plane: run go run ./cmd/plane-build")
 	}
 	o.Plane = path
-	if o.Programs, err = testenv.Build(t.Context(), testenv.BuildOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.Programs, err = testenv.Build(t.Context(), testenv.BuildOptions{})
+	require.NoError(t, err)
 	var out strings.Builder
 	o.Out = &out
 	err = soak(t.Context(), o)
@@ -38,9 +38,7 @@ func TestSoak(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	if err := differences(map[string]string{"a": "1"}, map[string]string{"a": "1"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, differences(map[string]string{"a": "1"}, map[string]string{"a": "1"}))
 	err := differences(map[string]string{"a": "1", "b": "2"}, map[string]string{"a": "3", "c": "4"})
 	want := "a: \"3\" instead of \"1\"\nb: \"\" instead of \"2\"\nc: no Service asks for this rule: 4"
 	if err == nil || err.Error() != want {
@@ -56,9 +54,7 @@ func TestGrowthIsSeen(t *testing.T) {
 		steady.samples = append(steady.samples, sample{goroutines: 100 + float64(i%7), heap: 20 * mib, resident: 60 * mib})
 		leak.samples = append(leak.samples, sample{goroutines: 100 + float64(3*i), heap: 20 * mib, resident: float64(60+2*i) * mib})
 	}
-	if err := steady.err(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, steady.err())
 	if err := leak.err(); err == nil || !strings.Contains(err.Error(), "goroutines from") || !strings.Contains(err.Error(), "resident memory") {
 		t.Errorf("%v", err)
 	}

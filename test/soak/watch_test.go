@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,14 +69,10 @@ func TestBrokenInvariantsAreSeen(t *testing.T) {
 func TestForeignCallsAreSeen(t *testing.T) {
 	t.Parallel()
 	c, err := testenv.StartCloudStack(simulator.ExampleWorld())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Stop)
 	client, err := c.Client("k8s-owner")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.CloseIdleConnections()
 	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	if err != nil || len(rules) == 0 {

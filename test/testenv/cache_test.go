@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Programs that were used lately are kept; the others are removed.
@@ -15,13 +17,9 @@ func TestUseBuild(t *testing.T) {
 	t.Parallel()
 	cache, now := t.TempDir(), time.Now()
 	for name, at := range map[string]time.Time{"old": now.Add(-2 * buildLifetime), "used": now.Add(-time.Hour), "again": now.Add(-2 * buildLifetime)} {
-		if err := useBuild(filepath.Join(cache, name), at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, useBuild(filepath.Join(cache, name), at))
 	}
-	if err := useBuild(filepath.Join(cache, "again"), now); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, useBuild(filepath.Join(cache, "again"), now))
 	for name, kept := range map[string]bool{"old": false, "used": true, "again": true} {
 		if _, err := os.Stat(filepath.Join(cache, name)); (err == nil) != kept {
 			t.Errorf("%s: %v, kept: %t", name, err, kept)

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // pollPeriod is short, because only processes of this machine are polled.
 const pollPeriod = 100 * time.Millisecond
 
-// Wait polls until try succeeds. After limit it returns an error with what was waited
+// Wait polls until try succeeds; what package must ends in it is its error. After limit it returns an error with what was waited
 // for and the last error of try.
 func Wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -23,7 +25,7 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 	defer tick.Stop()
 	var last error
 	for {
-		err := try(ctx)
+		err := must.Catch(func() { must.OK(try(ctx)) })
 		if err == nil {
 			return nil
 		}

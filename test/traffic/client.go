@@ -17,21 +17,9 @@ import (
 	"time"
 )
 
-// Target is a Service's port.
-type Target struct {
-	Name string
-	// Address is called before every connection: while a rule is recreated, the address may change or be missing.
-	Address func() (string, error)
-}
-
-// At returns a target with a fixed address.
-func At(name, address string) Target {
-	return Target{Name: name, Address: func() (string, error) { return address, nil }}
-}
-
 // Options configures a client.
 type Options struct {
-	Targets []Target
+	Targets []string // addresses of Services' ports
 	// Rate is the number of requests per second over all targets; 0 means 200.
 	Rate int
 	// Timeout is the time-out of a request; 0 means 5 s.
@@ -155,7 +143,7 @@ func (c *Client) send(begin, ctx context.Context) {
 }
 
 // request connects, sends one request and reads the answer.
-func (c *Client) request(ctx context.Context, t Target) {
+func (c *Client) request(ctx context.Context, t string) {
 	part := c.part()
 	s, err := c.open(ctx, t)
 	var backend string
@@ -165,14 +153,14 @@ func (c *Client) request(ctx context.Context, t Target) {
 	}
 	switch {
 	case err == nil:
-		part.answered(t.Name, backend, time.Now())
+		part.answered(t, backend, time.Now())
 	case ctx.Err() == nil: // otherwise the test has ended, which is not a failure
-		part.failed(t.Name, withoutPorts(err))
+		part.failed(t, withoutPorts(err))
 	}
 }
 
 // keep keeps a connection open and sends requests on it all the time. It replaces a connection that breaks.
-func (c *Client) keep(ctx context.Context, t Target) {
+func (c *Client) keep(ctx context.Context, t string) {
 	tick := time.NewTicker(openPeriod)
 	defer tick.Stop()
 	var s *session
@@ -187,7 +175,7 @@ func (c *Client) keep(ctx context.Context, t Target) {
 				c.kept.Add(1)
 			}
 			if err != nil && s.asked > 1 { // an error of the first request is not a cut of an open connection
-				c.part().cut(t.Name, withoutPorts(err))
+				c.part().cut(t, withoutPorts(err))
 			}
 			if err != nil || s.ended {
 				s.close()
@@ -210,14 +198,10 @@ type session struct {
 	ended bool // the last response had "Connection: close", which load balancers that parse HTTP send
 }
 
-func (c *Client) open(ctx context.Context, t Target) (*session, error) {
-	address, err := t.Address()
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) open(ctx context.Context, t string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 )
 
@@ -38,20 +37,6 @@ func (r *Report) Err() error {
 		r.Name, r.Failures, r.Requests, r.Cut, r.LongestGap.Round(time.Millisecond), strings.Join(texts, "\n  "))
 }
 
-// Table formats reports as a table.
-func Table(reports []Report) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "scenario\tseconds\trequests\tper second\tfailures\tcut\tlongest gap")
-	for i := range reports {
-		r := &reports[i]
-		_, _ = fmt.Fprintf(w, "%s\t%.0f\t%d\t%.0f\t%d\t%d\t%s\n", r.Name, r.Took.Seconds(), r.Requests,
-			float64(r.Requests)/max(r.Took.Seconds(), 0.001), r.Failures, r.Cut, r.LongestGap.Round(time.Millisecond))
-	}
-	_ = w.Flush() // into memory
-	return b.String()
-}
-
 // record collects the report of a part of the run.
 type record struct {
 	mu     sync.Mutex
@@ -61,10 +46,10 @@ type record struct {
 	ended  bool                 // no more requests are sent: late answers count, but not as the end of a gap
 }
 
-func newRecord(name string, targets []Target, now time.Time) *record {
+func newRecord(name string, targets []string, now time.Time) *record {
 	r := &record{began: now, report: Report{Name: name, Errors: map[string]int{}, Answers: map[string]int{}}, last: map[string]time.Time{}}
 	for _, t := range targets {
-		r.last[t.Name] = now
+		r.last[t] = now
 	}
 	return r
 }

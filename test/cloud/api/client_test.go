@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestSessionEnds: a session that the server has forgotten is replaced by another login, once.
@@ -17,9 +19,7 @@ func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	logins, refuse := 0, true
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.ParseForm())
 		switch {
 		case r.Form.Get("command") == "login":
 			logins++

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -44,9 +47,7 @@ func learned(t *testing.T) *Guard {
 		{"listLoadBalancerRules", `{"listloadbalancerrulesresponse":{"count":1,"loadbalancerrule":[{"id":"` + rule1 + `","publicipid":"` + address + `"}]}}`},
 	} {
 		var answer any
-		if err := json.Unmarshal([]byte(a[1]), &answer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(a[1]), &answer))
 		g.Learn(a[0], nil, answer)
 	}
 	return g
@@ -103,9 +104,7 @@ func TestGuardOfAPlainUser(t *testing.T) {
 	t.Parallel()
 	g := New(run)
 	g.Home("k8s", foreign)
-	if err := g.Judge("createNetwork", values("name", run+"-net", "account", "k8s", "domainid", foreign)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, g.Judge("createNetwork", values("name", run+"-net", "account", "k8s", "domainid", foreign)))
 	if g.Judge("createNetwork", values("name", "other", "account", "k8s", "domainid", foreign)) == nil {
 		t.Error("a name without the prefix passes")
 	}
@@ -114,9 +113,7 @@ func TestGuardOfAPlainUser(t *testing.T) {
 	}
 	// What is in the account already is not the run's.
 	var list any
-	if err := json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`), &list); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`), &list))
 	g.Learn("listNetworks", nil, list)
 	if g.Judge("deleteNetwork", values("id", foreign2)) == nil {
 		t.Error("a network that was there before may be deleted")
@@ -130,9 +127,7 @@ func TestLentObjects(t *testing.T) {
 	g.Lend(foreign)
 	g.Lend(foreign2)
 	var list any
-	if err := json.Unmarshal([]byte(`{"x":{"loadbalancerrule":[{"id":"r-of-others","networkid":"`+foreign+`"}]}}`), &list); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(`{"x":{"loadbalancerrule":[{"id":"r-of-others","networkid":"`+foreign+`"}]}}`), &list))
 	g.Learn("listLoadBalancerRules", nil, list)
 	for name, c := range map[string]struct {
 		command string

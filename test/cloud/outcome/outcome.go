@@ -1,17 +1,15 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome is what a run of the suite found, as a table for people and as JUnit for programs.
+// Package outcome is what a run of the suite found, as a table.
 package outcome
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/csccm/csccm/test/cloud/shape"
-	"github.com/csccm/csccm/test/internal/junit"
 )
 
 // Verdict of a scenario.
@@ -100,29 +98,4 @@ func (r *Report) Markdown() string {
 // cell is a text in one line that does not end a table's cell.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
-}
-
-// WriteJUnit writes the report as JUnit XML. What cannot be done here is skipped; a refused call and leftovers are
-// failures.
-func (r *Report) WriteJUnit(w io.Writer) error {
-	s := junit.Suite{Name: "csccm cloud"}
-	for _, x := range r.Results {
-		c := junit.Case{Name: x.Name, Class: "cloud", Took: junit.Seconds(x.Took)}
-		switch x.Verdict {
-		case Failed:
-			c.Failure = &junit.Failure{Message: x.Seen}
-		case Cannot:
-			c.Skipped = &junit.Skipped{Message: x.Seen}
-		default:
-			c.Output = x.Seen
-		}
-		s.Cases = append(s.Cases, c)
-	}
-	if len(r.Refused) > 0 {
-		s.Cases = append(s.Cases, junit.Case{Name: "guard", Class: "cloud", Failure: &junit.Failure{Message: strings.Join(r.Refused, "\n")}})
-	}
-	if r.Left != nil {
-		s.Cases = append(s.Cases, junit.Case{Name: "everything removed", Class: "cloud", Failure: &junit.Failure{Message: r.Left.Error()}})
-	}
-	return junit.Write(w, s.Name, r.Took, []junit.Suite{s})
 }

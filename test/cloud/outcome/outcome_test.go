@@ -4,9 +4,7 @@
 package outcome
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,27 +17,17 @@ func TestReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		report Report
 		ok     bool
-		skips  int
-		fails  int
 	}{
-		"passed":         {Report{Results: []Result{passed}}, true, 0, 0},
-		"cannot":         {Report{Results: []Result{passed, {Name: "b", Verdict: Cannot, Seen: "no VPC offering"}}}, true, 1, 0},
-		"cannot at all":  {Report{Results: []Result{{Name: "b", Verdict: Cannot}}}, false, 1, 0},
-		"failed":         {Report{Results: []Result{passed, {Name: "b", Verdict: Failed, Seen: "two\nlines"}}}, false, 0, 1},
-		"guard":          {Report{Results: []Result{passed}, Refused: []string{"deleteNetwork: id=x"}}, false, 0, 1},
-		"something left": {Report{Results: []Result{passed}, Left: errors.New("network n is in use")}, false, 0, 1},
-		"nothing run":    {Report{}, false, 0, 0},
+		"passed":         {Report{Results: []Result{passed}}, true},
+		"cannot":         {Report{Results: []Result{passed, {Name: "b", Verdict: Cannot, Seen: "no VPC offering"}}}, true},
+		"cannot at all":  {Report{Results: []Result{{Name: "b", Verdict: Cannot}}}, false},
+		"failed":         {Report{Results: []Result{passed, {Name: "b", Verdict: Failed, Seen: "two\nlines"}}}, false},
+		"guard":          {Report{Results: []Result{passed}, Refused: []string{"deleteNetwork: id=x"}}, false},
+		"something left": {Report{Results: []Result{passed}, Left: errors.New("network n is in use")}, false},
+		"nothing run":    {Report{}, false},
 	} {
 		if got := c.report.OK(); got != c.ok {
 			t.Errorf("%s: OK is %v", name, got)
-		}
-		var text bytes.Buffer
-		if err := c.report.WriteJUnit(&text); err != nil {
-			t.Fatal(err)
-		}
-		cases := strings.Count(text.String(), "<testcase ")
-		if want := fmt.Sprintf(`tests="%d" failures="%d" skipped="%d"`, cases, c.fails, c.skips); cases < len(c.report.Results) || strings.Count(text.String(), want) != 2 {
-			t.Errorf("%s: want %s twice\n%s", name, want, text.String())
 		}
 		for _, x := range c.report.Results {
 			if !strings.Contains(c.report.Markdown(), "| "+x.Name+" |") {

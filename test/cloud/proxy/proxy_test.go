@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/shape"
 )
@@ -35,13 +37,10 @@ func upstream(t *testing.T) (*httptest.Server, *atomic.Int32) {
 func serve(t *testing.T, o Options) (p *Proxy, product string) {
 	t.Helper()
 	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Stop)
-	if product, err = p.Listen(t.Context(), Product); err != nil {
-		t.Fatal(err)
-	}
+	product, err = p.Listen(t.Context(), Product)
+	require.NoError(t, err)
 	return p, product
 }
 
@@ -85,13 +84,9 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	}
 	// By GET, too.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to+"?command=deleteNetwork&id=somebody-elses", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden || reached.Load() != 0 {
 		t.Errorf("a deletion by GET: %s", resp.Status)

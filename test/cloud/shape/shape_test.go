@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 func parse(t *testing.T, text string) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &v))
 	return v
 }
 
@@ -27,9 +27,7 @@ func parse(t *testing.T, text string) any {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	c, err := Load("../../../pkg/simulator/testdata/golden")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	job := `{"queryasyncjobresultresponse":{"cmd":"org.apache.cloudstack.api.command.user.loadbalancer.CreateLoadBalancerRuleCmd","jobstatus":1,"jobresult":{"loadbalancer":{"id":"x",%s}}}}`
 	for name, s := range map[string]struct {
 		command, answer string
@@ -58,27 +56,19 @@ func TestRecorder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r, err := NewRecorder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key := strings.Repeat("kEy_-", 18)
 	answer := parse(t, `{"getuserkeysresponse":{"userkeys":{"apikey":"`+key+`","secretkey":"`+key+`"},"note":"key `+key+`","zonename":"berlin-1","ip":"198.51.100.7",
 		"id":"7b1f5c40-0000-4111-8111-aaaaaaaaaaaa","again":"7B1F5C40-0000-4111-8111-aaaaaaaaaaaa","netmask":"255.255.255.0","count":3}}`)
 	params := url.Values{"command": {"getUserKeys"}, "id": {"7b1f5c40-0000-4111-8111-aaaaaaaaaaaa"}, "apikey": {key}, "signature": {"c2ln"}}
-	if err := r.Write("getUserKeys", "admin", params, 200, "application/json;charset=utf-8", answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Write("getUserKeys", "admin", params, 200, "application/json;charset=utf-8", answer))
 	job := parse(t, `{"queryasyncjobresultresponse":{"cmd":"org.apache.cloudstack.api.command.user.vpc.CreateVPCCmd","jobstatus":2,"jobresult":{}}}`)
-	if err := r.Write("queryAsyncJobResult", "admin", nil, 200, "application/json;charset=utf-8", job); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Write("queryAsyncJobResult", "admin", nil, 200, "application/json;charset=utf-8", job))
 	if _, err := os.Stat(filepath.Join(dir, "createVPC.new-1.job-failure.json")); err != nil {
 		t.Error(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "getUserKeys.new-1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, secret := range []string{"kEy_", "c2ln", "berlin", "198.51.100", "7b1f5c40", "7B1F5C40"} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%q is in the recording:\n%s", secret, text)

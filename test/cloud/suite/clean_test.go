@@ -12,10 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -32,23 +35,18 @@ func newCrashed(t *testing.T, runs int) *crashed {
 	t.Helper()
 	c := &crashed{}
 	var err error
-	if c.cloud, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()}); err != nil {
-		t.Fatal(err)
-	}
+	c.cloud, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
+	require.NoError(t, err)
 	t.Cleanup(c.cloud.Stop)
 	c.o = Options{
 		URL: c.cloud.URL, Who: api.Credentials{User: simulatorUser, Password: simulatorPassword}, JournalDir: t.TempDir(), Log: &c.log,
 	}
 	for range runs {
 		r, err := Start(t.Context(), c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, kind := range []string{vpc, project} {
 			e := &env{place: &place{Run: r, kind: kind}, ctx: t.Context()}
-			if err := errors.Join(e.makeNetwork(t.Context()), must.Catch(func() { e.acquire() })); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(e.makeNetwork(t.Context()), must.Catch(func() { e.acquire() })))
 		}
 		// The process ends here, without Stop.
 		r.proxy.Stop()
@@ -76,9 +74,7 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 			params["projectid"] = l.project
 		}
 		list, err := cloud.Admin(t.Context(), l.command, params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, o := range api.Object(list).Objects(l.object) {
 			all = append(all, o.Text("name"))
 		}
@@ -91,17 +87,11 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 func (c *crashed) others(t *testing.T, names ...string) {
 	t.Helper()
 	offers, err := c.cloud.Admin(t.Context(), "listNetworkOfferings", map[string]string{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	zones, err := c.cloud.Admin(t.Context(), "listZones", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	domains, err := c.cloud.Admin(t.Context(), "listDomains", map[string]string{"name": "ROOT"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range names {
 		if _, err := c.cloud.Admin(t.Context(), "createDomain", map[string]string{"name": name}); err != nil {
 			t.Fatal(err)
@@ -126,9 +116,7 @@ func TestCleanAfterACrash(t *testing.T) {
 		t.Fatalf("only %v was made", c.names(t))
 	}
 	// The second run's journal is lost.
-	if err := os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")))
 	if err := Clean(t.Context(), c.o, CleanOptions{}); err != nil {
 		t.Fatalf("%v\n%s", err, c.log.String())
 	}
@@ -168,9 +156,7 @@ func TestHostileRun(t *testing.T) {
 			t.Errorf("%q passes as a run id", id)
 		}
 	}
-	if err := Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}))
 	// A cleaner that was given the objects of others is stopped by the guard, whatever it believes.
 	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) error {
 		list, err := cl.API.List(t.Context(), "listDomains", "domain", api.Params{"listall": "true"})

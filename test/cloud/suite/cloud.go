@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // rule is a load balancer rule in CloudStack.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"

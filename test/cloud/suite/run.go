@@ -19,11 +19,11 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/outcome"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/shape"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )

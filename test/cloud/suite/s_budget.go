@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // budgetPorts is N of the budgets.

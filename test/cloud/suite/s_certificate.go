@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // certificate ends TLS at the router with a certificate, then with another one.

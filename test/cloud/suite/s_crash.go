@@ -10,9 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // mostCrashPoints ends a search for the last call that changes something.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // upgrade changes chart values.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (

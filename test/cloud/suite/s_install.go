@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // installBy installs with one kind of credentials; the doctor has nothing to find afterwards.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // internal serves at an address of a tier with internal load balancing, in which all nodes have an interface.

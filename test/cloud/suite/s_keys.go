@@ -11,7 +11,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // rotateKeys rotates twice; the keys of before are revoked, and the controller works on. Installing the same again changes nothing.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // migrate gives the rules of a Service names of the oldest form, lets csccm rename them, and takes it back.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // nodeLife joins two nodes; the VM of one is stopped and destroyed, that of the other expunged.

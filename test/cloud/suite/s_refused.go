@@ -6,8 +6,8 @@ package suite
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // refused are Services that cannot be served: at the API server, or with an Event and without a call that changes something.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 func texts(numbers []int32) []string {

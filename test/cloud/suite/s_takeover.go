@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 

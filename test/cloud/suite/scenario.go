@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/outcome"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // need is something that not every cloud, or not every user, has.

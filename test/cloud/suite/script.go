@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/pkg/testenv/script"
-	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // played is a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.

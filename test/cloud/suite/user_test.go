@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -18,9 +21,7 @@ import (
 func TestPlainUser(t *testing.T) {
 	t.Parallel()
 	cloud, err := testenv.StartCloudStack(nil) // the example world, in which the user has a network with VMs
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cloud.Stop)
 	key, secret, ok := cloud.Keys("k8s-owner")
 	if !ok {
@@ -30,9 +31,7 @@ func TestPlainUser(t *testing.T) {
 	o := Options{URL: cloud.URL, Who: api.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
 	before := namesIn(t, cloud)
 	r, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r.world.Can.Admin || r.world.Account != "k8s" {
 		t.Errorf("%+v in account %s", r.world.Can, r.world.Account)
 	}
@@ -44,18 +43,12 @@ func TestPlainUser(t *testing.T) {
 		}
 	}
 	p := &place{Run: r, kind: isolated}
-	if err := p.makeNetwork(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.makeNetwork(t.Context()))
 	e := &env{place: p, ctx: t.Context()}
-	if err := must.Catch(func() { e.acquire() }); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, must.Catch(func() { e.acquire() }))
 	// What was in the account before is out of reach.
 	list, err := r.world.User.List(t.Context(), "listVirtualMachines", "virtualmachine", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, vm := range list {
 		if strings.HasPrefix(vm.Text("name"), "demo-") {
 			if _, err := r.world.User.Do(t.Context(), "stopVirtualMachine", api.Params{"id": vm.Text("id")}); api.Code(err) != 403 {
@@ -78,23 +71,17 @@ func TestPlainUser(t *testing.T) {
 func TestLentVMs(t *testing.T) {
 	t.Parallel()
 	cloud, err := testenv.StartCloudStack(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cloud.Stop)
 	key, secret, _ := cloud.Keys("k8s-owner")
 	var log bytes.Buffer
 	r, err := Start(t.Context(), Options{
 		URL: cloud.URL, Who: api.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log, VMs: []string{"demo-worker-1", "demo-worker-2"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := namesIn(t, cloud)
 	p := &place{Run: r, kind: isolated}
-	if err := p.makeNetwork(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.makeNetwork(t.Context()))
 	if len(p.vms) != 2 || p.network.Name != "k8s-net" {
 		t.Errorf("%+v in %+v", p.vms, p.network)
 	}
@@ -120,9 +107,7 @@ func TestLentVMs(t *testing.T) {
 			t.Errorf("%s is run on lent VMs", s.name)
 		}
 	}
-	if err := r.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.Stop(t.Context()))
 	if after := namesIn(t, cloud); !slices.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Cleaner removes what a run has made. It finds it by the run's prefix, so it needs no journal.

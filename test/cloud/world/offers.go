@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Offers is what a cloud has for VMs and networks. Empty ids are what it does not have.

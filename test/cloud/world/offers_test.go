@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 	"github.com/csccm/csccm/test/cloud/api"
 )
@@ -15,9 +17,7 @@ import (
 func recorded(t *testing.T, name, object string) []api.Object {
 	t.Helper()
 	var answer map[string]api.Object
-	if err := json.Unmarshal(recordings.Case(t, "../../../pkg/simulator/testdata", name).Response, &answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(recordings.Case(t, "../../../pkg/simulator/testdata", name).Response, &answer))
 	for _, content := range answer {
 		return content.Objects(object)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
-	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Prefix starts the names of everything that any run makes.

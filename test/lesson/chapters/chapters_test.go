@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -25,16 +27,14 @@ const (
 func read(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
 // TestCodeExists: each function that a chapter names is in the file that it names.
 func TestCodeExists(t *testing.T) {
 	t.Parallel()
-	for _, c := range All {
+	for _, c := range Text.Chapters {
 		for _, code := range c.Code {
 			if names := functions(t, filepath.Join(root, code.File)); !slices.Contains(names, code.Func) {
 				t.Errorf("chapter %s: %s has no function %s", c.Title, code.File, code.Func)
@@ -50,9 +50,7 @@ func TestCodeExists(t *testing.T) {
 func functions(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -83,7 +81,7 @@ func TestTranscript(t *testing.T) {
 	if err := Shape(run); err != nil {
 		t.Fatalf("%v; record it again: make lesson LESSONFLAGS='--transcript test/lesson/chapters/testdata/lesson.txt'", err)
 	}
-	claim := All[1].Look[0].Text
+	claim := Text.Chapters[1].Look[0].Text
 	if err := Shape(strings.Replace(run, claim, "", 1)); err == nil || !strings.Contains(err.Error(), claim) {
 		t.Errorf("a claim that is missing is not noticed: %v", err)
 	}
@@ -92,13 +90,13 @@ func TestTranscript(t *testing.T) {
 // TestPurposes: calls that only read may come at any time, for example in a drift round; the lesson can say what each of them is for.
 func TestPurposes(t *testing.T) {
 	t.Parallel()
-	for command := range Purposes {
+	for command := range Text.Purposes {
 		if !slices.Contains(provider.RequiredCommands, command) {
 			t.Errorf("the controller does not call %s", command)
 		}
 	}
 	for _, command := range provider.RequiredCommands {
-		if strings.HasPrefix(command, "list") && Purposes[command] == "" {
+		if strings.HasPrefix(command, "list") && Text.Purposes[command] == "" {
 			t.Errorf("%s has no purpose", command)
 		}
 	}
@@ -108,7 +106,7 @@ func TestPurposes(t *testing.T) {
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, c := range All {
+	for _, c := range Text.Chapters {
 		if len(c.Look) == 0 || len(c.Try) == 0 || len(c.Code) == 0 {
 			t.Errorf("chapter %s: a part is empty", c.Title)
 		}
@@ -119,7 +117,7 @@ func TestComplete(t *testing.T) {
 			seen[l.ID] = true
 		}
 	}
-	if len(All) != 6 {
-		t.Errorf("there are %d chapters", len(All))
+	if len(Text.Chapters) != 6 {
+		t.Errorf("there are %d chapters", len(Text.Chapters))
 	}
 }

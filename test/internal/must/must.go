@@ -46,3 +46,12 @@ func Be(holds bool, format string, a ...any) {
 		Fail(format, a...)
 	}
 }
+
+// Get2 is Get for two values.
+func Get2[T, U any](first T, second U, err error) (T, U) {
+	OK(err)
+	return first, second
+}
+
+// Not ends the work if a condition holds.
+func Not(holds bool, format string, a ...any) { Be(!holds, format, a...) }
