@@ -65,9 +65,7 @@ func TestOnly(t *testing.T) {
 	code := run(t.Context(), func() {}, []string{
 		"--only", "isolated network: install by a domain,isolated network: a Service,isolated network: uninstall", "--journal-dir", dir, "--out", page,
 	}, none, &out, &errs)
-	if code != exitOK {
-		t.Fatalf("it ended with %d:\n%s\n%s", code, errs.String(), out.String())
-	}
+	require.Equal(t, exitOK, code, errs.String()+out.String())
 	text, err := os.ReadFile(page)
 	if err != nil || string(text) != out.String() {
 		t.Errorf("the page is not what was printed: %v", err)

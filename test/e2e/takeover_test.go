@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,16 +72,10 @@ func (e *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
 // workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
 func (e *clusterEnv) workload(t *testing.T) {
 	t.Helper()
-	labels, replicas := map[string]string{"app": "app"}, int32(4)
-	_, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	out, err := e.kubectl(t.Context(), "", "create", "-f", "testdata/app.yaml")
+	require.NoError(t, err, out)
 	e.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
-		if n := len(e.appPods(t)); n != int(replicas) {
+		if n := len(e.appPods(t)); n != 4 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil

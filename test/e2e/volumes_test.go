@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +42,8 @@ func TestStatefulSetMovesWithItsVolume(t *testing.T) {
 	off := e.controller(t, "ccm-a", "--out-of-service-taint=off")
 	e.initialised(t, 2)
 	s := &storage{env: e}
-	s.create(t)
+	out, err := e.kubectl(t.Context(), "", "create", "-f", "testdata/volumes.yaml")
+	require.NoError(t, err, out)
 	s.play(t)
 	var first string
 	e.eventually(t, "the Pod runs with its volume", func(ctx context.Context) error {
@@ -96,42 +95,6 @@ type storage struct {
 }
 
 const driver = "disks.example.com"
-
-func (s *storage) create(t *testing.T) {
-	t.Helper()
-	ctx, kube := t.Context(), s.env.Client
-	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	_, err1 := kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(true)}}, metav1.CreateOptions{})
-	_, err2 := kube.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "disk-1"},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity: capacity, AccessModes: once, StorageClassName: "static",
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "disk-1"}},
-		},
-	}, metav1.CreateOptions{})
-	labels := map[string]string{"app": "db"}
-	at := []corev1.Toleration{
-		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(1))}, // 5 minutes by default
-	}
-	_, err3 := kube.AppsV1().StatefulSets("default").Create(ctx, &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "db"},
-		Spec: appsv1.StatefulSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "db", Image: "db", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}}, Tolerations: at,
-				},
-			},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				ObjectMeta: metav1.ObjectMeta{Name: "data"},
-				Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: once, StorageClassName: ptr.To("static"), Resources: corev1.VolumeResourceRequirements{Requests: capacity}},
-			}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, errors.Join(err1, err2, err3))
-}
 
 // play does, until the end of the test, what the kubelets and the attacher of the CSI driver do.
 func (s *storage) play(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator"
@@ -132,9 +133,7 @@ func TestLeftOut(t *testing.T) {
 	if got := notTested(s.leftOut); !strings.Contains(got, gateways[1].name) || !strings.Contains(got, "gateway-build") {
 		t.Errorf("got %q", got)
 	}
-	if got := notTested(nil); got != "" {
-		t.Errorf("got %q, want nothing", got)
-	}
+	assert.Empty(t, notTested(nil))
 }
 
 // TestUnproven: one success on a minor proves a scenario for that minor; scenarios that --only excludes are ignored.
@@ -172,9 +171,7 @@ func TestNamed(t *testing.T) {
 	t.Parallel()
 	only := named([]string{"TCP (one)", "UDP"})
 	for name, want := range map[string]bool{"TCP (one)": true, "UDP": true, "UDP, too": false, "TCP one": false, "": false} {
-		if got := only.MatchString(name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
-		}
+		assert.Equal(t, want, only.MatchString(name), name)
 	}
 }
 
@@ -188,9 +185,7 @@ func TestPage(t *testing.T) {
 	other := append(slices.Clone(all), result{minor: "1.36", chapter: "c", scenario: "one", traffic: []traffic.Report{{Requests: 7}}})
 	want := "| requests / failures / longest gap | 1.37 | 1.36 |\n|---|---|---|\n" +
 		"| one: first | 10 / 1 / 2ms, 2 connections cut |  |\n| one | 20 / 0 / 0s | 7 / 0 / 0s |\n"
-	if got := trafficTable(other); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
+	assert.Equal(t, want, trafficTable(other))
 	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {
 		t.Errorf("got:\n%s", got)
 	}

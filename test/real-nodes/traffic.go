@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,13 +17,11 @@ import (
 	"net/netip"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/realnode"
 )
 
 // echoName is the workload behind the Services, in the default namespace.
@@ -30,38 +29,13 @@ const echoName = "echo"
 
 const replicas = 3
 
-// workload starts Pods that answer with their name. They tolerate uninitialised nodes,
-// so that they also run before a provider is installed.
+//go:embed echo.yaml
+var echo string
+
+// workload starts the Pods.
 func (e *env) workload(ctx context.Context) error {
-	labels, n := map[string]string{"app": echoName}, int32(replicas)
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-	}
-	grace, unavailable := int64(40), intstr.FromInt32(0)
-	_, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: echoName}, Spec: appsv1.DeploymentSpec{
-			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				TerminationGracePeriodSeconds: &grace,
-				Tolerations:                   []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}},
-				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-					MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
-					LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
-				}},
-				Containers: []corev1.Container{{
-					Name: echoName, Image: realnode.EchoImage, ImagePullPolicy: corev1.PullNever,
-					Env: []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("NODE_NAME", "spec.nodeName")},
-					ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
-						HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}},
-				}},
-			}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	return e.workloadReady(ctx, n)
+	must.Get(e.kubectl(ctx, echo, "create", "-f", "-"))
+	return e.workloadReady(ctx, replicas)
 }
 
 func (e *env) workloadReady(ctx context.Context, want int32) error {

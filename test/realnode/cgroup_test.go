@@ -47,9 +47,7 @@ func TestParseHierarchies(t *testing.T) {
 			var got []string
 			for _, h := range used(parseHierarchies(strings.NewReader(c.mounts))) {
 				got = append(got, h.path)
-				if h.v2 != c.v2 {
-					t.Errorf("%s: v2 is %v", h.path, h.v2)
-				}
+				assert.Equal(t, c.v2, h.v2, h.path)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)

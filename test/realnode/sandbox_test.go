@@ -105,9 +105,7 @@ func TestSandboxLeavesNothingBehind(t *testing.T) {
 				t.Error("a running sandbox changes nothing that this test looks at")
 			}
 			require.NoError(t, keeper.Signal(c.signal))
-			if code := keeper.ExitCode(); code != c.code {
-				t.Errorf("exit code %d, want %d:\n%s", code, c.code, child.Tail(keeper.Log, 20))
-			}
+			assert.Equal(t, c.code, keeper.ExitCode(), child.Tail(keeper.Log, 20))
 			if c.sweep {
 				var said strings.Builder
 				if err := Sweep(&said); err != nil || !strings.Contains(said.String(), "an earlier run left behind") {

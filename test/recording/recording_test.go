@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,9 +19,7 @@ func TestSuspiciousFindsKeysNotNames(t *testing.T) {
 		strings.Repeat("-", 80): false,
 		"key " + key:            true,
 	} {
-		if got := suspicious([]line{{Runs: []textRun{{Text: text}}}}) != ""; got != want {
-			t.Errorf("suspicious(%q) = %v", text, got)
-		}
+		assert.Equal(t, want, suspicious([]line{{Runs: []textRun{{Text: text}}}}) != "", text)
 	}
 }
 

@@ -62,16 +62,12 @@ func TestNothingLost(t *testing.T) {
 	})
 	r := c.Next("more")
 	assert.NoError(t, r.Err())
-	if r.Answers[one.Address()+" one"]+r.Answers[two.Address()+" two"] != r.Requests {
-		t.Errorf("answers: %v", r.Answers)
-	}
+	assert.Equal(t, r.Requests, r.Answers[one.Address()+" one"]+r.Answers[two.Address()+" two"])
 	until(t, "a request of the second part", func() bool { return c.now().Requests > 0 })
 	if last := c.Stop(); last.Name != "more" || last.Requests == 0 {
 		t.Errorf("the second part: %+v", last)
 	}
-	if n := len(c.Reports()); n != 2 {
-		t.Errorf("%d reports", n)
-	}
+	assert.Len(t, c.Reports(), 2)
 }
 
 // TestConnectionClose: a connection that is closed after a response with "Connection: close" does not count as cut; an

@@ -50,8 +50,6 @@ func TestSessionEnds(t *testing.T) {
 func TestLoginPath(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "", "/": "", "ROOT": "", "root": "", "ROOT/k8s": "/k8s", "/k8s/": "/k8s", "k8s/a": "/k8s/a"} {
-		if got := loginPath(in); got != want {
-			t.Errorf("%q is %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, loginPath(in), in)
 	}
 }

@@ -6,6 +6,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -99,8 +100,8 @@ func (g *Guard) judge(command string, params url.Values) error {
 	if Reads(command) {
 		return nil
 	}
-	rule, known := rules[command]
-	if !known {
+	makesNamed, mayUseLent := slices.Contains(named, command), slices.Contains(lent, command)
+	if !makesNamed && !mayUseLent && !slices.Contains(others, command) {
 		return fmt.Errorf("%s: the guard has no rule for this command, and so refuses it", command)
 	}
 	owned := 0
@@ -109,22 +110,22 @@ func (g *Guard) judge(command string, params url.Values) error {
 		if i := strings.LastIndexByte(short, '.'); i >= 0 {
 			short = short[i+1:]
 		}
-		if !isReference(short) || slices.Contains(rule.free, short) || slices.Contains(alwaysFree, short) {
+		if !isReference(short) || slices.Contains(free[command], short) || slices.Contains(free[""], short) {
 			continue
 		}
 		for id := range strings.SplitSeq(strings.Join(values, ","), ",") {
 			switch {
 			case id == "":
-			case g.mine[id] != "", rule.lent && short != "id" && g.lent[id]:
+			case g.mine[id] != "", mayUseLent && short != "id" && g.lent[id]:
 				owned++
-			case rule.named && short == "domainid" && id == g.home.domainID && params.Get("account") == g.home.account:
+			case makesNamed && short == "domainid" && id == g.home.domainID && params.Get("account") == g.home.account:
 			default:
 				return fmt.Errorf("%s: %s=%s was not made by run %s", command, name, id, g.prefix)
 			}
 		}
 	}
-	if rule.named {
-		name := first(params, "name", "account")
+	if makesNamed {
+		name := cmp.Or(params.Get("name"), params.Get("account"))
 		if strings.HasPrefix(name, g.prefix) {
 			return nil
 		}
@@ -139,13 +140,4 @@ func (g *Guard) judge(command string, params url.Values) error {
 // isReference reports whether a parameter names other objects by their ids.
 func isReference(short string) bool {
 	return strings.HasSuffix(short, "id") || strings.HasSuffix(short, "ids") || short == "vm"
-}
-
-func first(params url.Values, names ...string) string {
-	for _, n := range names {
-		if v := params.Get(n); v != "" {
-			return v
-		}
-	}
-	return ""
 }

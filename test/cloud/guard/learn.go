@@ -5,6 +5,7 @@ package guard
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -27,28 +28,23 @@ func (g *Guard) Learn(command string, params url.Values, answer any) {
 		if !ok {
 			continue
 		}
-		if makes(command) {
-			g.made(command, c)
+		if !makes(command) {
+			g.look(command, c)
 			continue
 		}
-		g.look(command, c)
+		g.add(command, c) // the id stands in the answer itself, or in the one object in it
+		for _, v := range c {
+			if m, ok := v.(map[string]any); ok {
+				g.add(command, m)
+			}
+		}
 	}
 }
 
 // makes reports whether the answer of a command shows an object that the call has made.
 func makes(command string) bool {
-	_, known := rules[command]
-	return known && (strings.HasPrefix(command, "create") || command == "associateIpAddress" || command == "deployVirtualMachine" || command == "uploadSslCert")
-}
-
-// made adds the object of a create command's answer: its id stands in the answer itself, or in the one object in it.
-func (g *Guard) made(command string, content map[string]any) {
-	g.add(command, content)
-	for _, v := range content {
-		if m, ok := v.(map[string]any); ok {
-			g.add(command, m)
-		}
-	}
+	known := slices.Contains(slices.Concat(named, lent, others), command)
+	return known && strings.HasPrefix(command, "create") || slices.Contains([]string{"associateIpAddress", "deployVirtualMachine", "uploadSslCert"}, command)
 }
 
 // look adds the objects of a list or of a job's result that are in something of the run.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestReport: what cannot be done is not passed, and a refused call fails a run in which all scenarios passed.
@@ -26,9 +28,7 @@ func TestReport(t *testing.T) {
 		"something left": {Report{Results: []Result{passed}, Left: errors.New("network n is in use")}, false},
 		"nothing run":    {Report{}, false},
 	} {
-		if got := c.report.OK(); got != c.ok {
-			t.Errorf("%s: OK is %v", name, got)
-		}
+		assert.Equal(t, c.ok, c.report.OK(), name)
 		for _, x := range c.report.Results {
 			if !strings.Contains(c.report.Markdown(), "| "+x.Name+" |") {
 				t.Errorf("%s: no line of %s", name, x.Name)

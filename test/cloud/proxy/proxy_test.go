@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/cloud/guard"
@@ -91,9 +92,7 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden || reached.Load() != 0 {
 		t.Errorf("a deletion by GET: %s", resp.Status)
 	}
-	if n := len(p.Since(0, Product)); n != 4 {
-		t.Errorf("%d calls are counted", n)
-	}
+	assert.Len(t, p.Since(0, Product), 4)
 }
 
 // TestProxy passes calls on, learns what they made, counts them and finds unknown shapes.
@@ -115,9 +114,7 @@ func TestProxy(t *testing.T) {
 	if u := p.Unknown(); len(u) != 1 || u[0].Command != "createDomain" {
 		t.Errorf("unknown shapes %v", u)
 	}
-	if got := p.Since(0, Product).String(); got != "1 createDomain" {
-		t.Errorf("counted %q", got)
-	}
+	assert.Equal(t, "1 createDomain", p.Since(0, Product).String())
 }
 
 // TestFaults: a call that fails is not passed on; one whose answer is lost is, and what it made is known all the same.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/testenv/recordings"
@@ -45,9 +46,7 @@ func TestCompare(t *testing.T) {
 		for _, u := range c.Compare(s.command, parse(t, s.answer)) {
 			got = append(got, u.String())
 		}
-		if strings.Join(got, "\n") != strings.Join(s.want, "\n") {
-			t.Errorf("%s: %q, want %q", name, got, s.want)
-		}
+		assert.Equal(t, strings.Join(s.want, "\n"), strings.Join(got, "\n"), name)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestCIDRs(t *testing.T) {
@@ -20,9 +22,7 @@ func TestCIDRs(t *testing.T) {
 		"0.0.0.0/2,64.0.0.0/2,128.0.0.0/1": everybody,
 		"10.0.0.0/9,10.0.0.0/9":            "10.0.0.0/9",
 	} {
-		if got := cidrs(in); got != want {
-			t.Errorf("%q is %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, cidrs(in), in)
 	}
 }
 

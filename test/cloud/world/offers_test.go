@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/testenv/recordings"
@@ -45,9 +46,7 @@ func TestOfferings(t *testing.T) {
 		{true, "InternalLbVm", "NetworkACL", "DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"},
 		{false, "Netscaler", "Firewall", ""},
 	} {
-		if got := name(chooseNetwork(all, c.vpc, c.provider, c.filter)); got != c.want {
-			t.Errorf("%s in a VPC %v: %q, want %q", c.provider, c.vpc, got, c.want)
-		}
+		assert.Equal(t, c.want, name(chooseNetwork(all, c.vpc, c.provider, c.filter)), c.provider)
 	}
 	if s := chooseService(recorded(t, "listServiceOfferings.all", "serviceoffering")); s.Text("name") != "Small Instance" {
 		t.Errorf("service offering %v", s)
@@ -63,20 +62,14 @@ func TestChoices(t *testing.T) {
 		{"id": "4", "name": "good", "networktype": "Advanced", "allocationstate": "Enabled"},
 	}
 	for want, name := range map[string]string{"": "good", "basic": "basic", "3": "off", "none": ""} {
-		if got := chooseZone(zones, want).Text("name"); got != name {
-			t.Errorf("zone %q: %q, want %q", want, got, name)
-		}
+		assert.Equal(t, name, chooseZone(zones, want).Text("name"), want)
 	}
 	services := []api.Object{
 		{"name": "custom", "iscustomized": true}, {"name": "tiny", "memory": 128.0}, {"name": "big", "memory": 8192.0, "cpunumber": 4.0}, {"name": "small", "memory": 512.0, "cpunumber": 1.0},
 	}
-	if got := chooseService(services).Text("name"); got != "small" {
-		t.Errorf("service offering %q", got)
-	}
+	assert.Equal(t, "small", chooseService(services).Text("name"))
 	templates := []api.Object{{"name": "downloading", "size": 1.0}, {"name": "large", "isready": true, "size": 9e9}, {"name": "small", "isready": true, "size": 1e8}, {"name": "system", "isready": true, "size": 1.0, "templatetype": "SYSTEM"}}
-	if got := chooseTemplate(templates).Text("name"); got != "small" {
-		t.Errorf("template %q", got)
-	}
+	assert.Equal(t, "small", chooseTemplate(templates).Text("name"))
 	if chooseTemplate(nil) != nil || chooseService(nil) != nil {
 		t.Error("nothing to choose from")
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/provider"
@@ -117,7 +118,5 @@ func TestComplete(t *testing.T) {
 			seen[l.ID] = true
 		}
 	}
-	if len(Text.Chapters) != 6 {
-		t.Errorf("there are %d chapters", len(Text.Chapters))
-	}
+	assert.Len(t, Text.Chapters, 6)
 }
