@@ -116,7 +116,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		return exitInterrupted
 	}
 	if s.out != "" {
-		err = writePage(s.out, report.Markdown())
+		err = os.WriteFile(s.out, []byte(report.Markdown()), 0o644) // #nosec G306 -- a page for people
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "cloud:", err)
@@ -126,25 +126,6 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		return exitFailure
 	}
 	return exitOK
-}
-
-// The lines of a page between which the table stands.
-const (
-	tableBegin = "<!-- The table of make cloud begins. Do not edit. -->\n"
-	tableEnd   = "<!-- The table of make cloud ends. -->\n"
-)
-
-// writePage writes the table to a file, or into a page that has a place for it.
-func writePage(path, table string) error {
-	page := table
-	if old, err := os.ReadFile(path); err == nil { // #nosec G304 -- the user's
-		before, rest, begins := strings.Cut(string(old), tableBegin)
-		_, after, ends := strings.Cut(rest, tableEnd)
-		if begins && ends {
-			page = before + tableBegin + "\n" + table + "\n" + tableEnd + after
-		}
-	}
-	return os.WriteFile(path, []byte(page), 0o644) // #nosec G306 -- a page for people
 }
 
 // clean removes what runs have left.

@@ -152,24 +152,3 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
-
-// TestWritePage keeps the text of a page around its table.
-func TestWritePage(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "page.md")
-	write := func(text string) {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	for _, c := range [][2]string{
-		{"# A\n\n" + tableBegin + "old\n" + tableEnd + "\nend\n", "# A\n\n" + tableBegin + "\nnew\n\n" + tableEnd + "\nend\n"},
-		{"an older table\n", "new\n"},
-	} {
-		write(c[0])
-		for range 2 {
-			require.NoError(t, writePage(path, "new\n"))
-			if got, err := os.ReadFile(path); err != nil || string(got) != c[1] {
-				t.Errorf("%q, %v, want %q", got, err, c[1])
-			}
-		}
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,9 +93,7 @@ func testChart(t *testing.T, e *clusterEnv) {
 			r := s.apply(t, values)
 			infos := s.infos(t, r.Manifest)
 			for _, info := range infos {
-				if err := asRendered(info); err != nil {
-					t.Errorf("%s: %v", info, err)
-				}
+				assert.NoError(t, asRendered(info), info)
 			}
 			for _, test := range r.Tests {
 				for _, info := range s.infos(t, test) {

@@ -12,16 +12,13 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-const (
-	// defaultWidth is the width where there is no terminal; two columns need at least sideBySide.
-	defaultWidth = 132
-	sideBySide   = 100
-)
+// defaultWidth is the width where there is no terminal.
+const defaultWidth = 132
 
 // title prints the title of a part of a chapter.
 func (l *lesson) title(text string) { l.Printf("\n%s\n", l.Style.Paint(report.Strong, text)) }
 
-// compare prints lines of both clusters: side by side where the terminal is wide enough, else one after the other.
+// compare prints lines of both clusters side by side.
 func (l *lesson) compare(without, with []string) {
 	l.Printf("\n")
 	for i, line := range columns(l.Style.Width, "Without the controller", "With the controller", without, with) {
@@ -32,14 +29,10 @@ func (l *lesson) compare(without, with []string) {
 	}
 }
 
-// columns sets two texts side by side in a width, or below each other where that is too narrow; 0 stands for no terminal.
+// columns sets two texts side by side in a width; 0 stands for no terminal.
 func columns(width int, leftTitle, rightTitle string, left, right []string) []string {
 	if width == 0 {
 		width = defaultWidth
-	}
-	if width < sideBySide {
-		out := append([]string{leftTitle}, indented(left, width)...)
-		return append(append(out, rightTitle), indented(right, width)...)
 	}
 	half := (width - 3) / 2
 	line := func(a, b string) string {
@@ -56,14 +49,6 @@ func columns(width int, leftTitle, rightTitle string, left, right []string) []st
 			b = right[i]
 		}
 		out = append(out, line(a, b))
-	}
-	return out
-}
-
-func indented(lines []string, width int) []string {
-	out := make([]string, 0, len(lines))
-	for _, line := range lines {
-		out = append(out, "  "+terminal.Cut(line, width-2))
 	}
 	return out
 }

@@ -12,51 +12,37 @@ import (
 	"time"
 )
 
-// print writes the counts and measurements of the run as tables.
+// print writes the counts and measurements of the run as tables. A write error is ignored: there is no other place for the report.
 func (r *run) print(took time.Duration) {
 	w := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
-	line := func(cells ...any) {
-		for i, c := range cells {
-			if i > 0 {
-				_, _ = fmt.Fprint(w, "\t") // a write error is ignored: there is no other place for the report
-			}
-			_, _ = fmt.Fprint(w, c)
-		}
-		_, _ = fmt.Fprintln(w)
-	}
-	line("change", "times")
+	defer func() { _ = w.Flush() }()
+	line := func(format string, cells ...any) { _, _ = fmt.Fprintf(w, format+"\n", cells...) }
 	sum := 0
+	line("change\ttimes")
 	for _, a := range acts {
-		line(a.name, r.done[a.name])
+		line("%s\t%d", a.name, r.done[a.name])
 		sum += r.done[a.name]
 	}
-	line("all", sum)
-	line()
+	line("all\t%d\n", sum)
 
 	r.watch.mu.Lock()
-	checks, failed, calls := r.watch.checks, r.watch.failed, maps.Clone(r.watch.calls)
-	broken := len(r.watch.broken)
-	r.watch.mu.Unlock()
-	line("call of the controller", "times", "per minute")
-	all := 0
-	commands := slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) })
-	for _, c := range commands {
-		line(c, calls[c], fmt.Sprintf("%.1f", float64(calls[c])/took.Minutes()))
+	defer r.watch.mu.Unlock()
+	all, calls := 0, r.watch.calls
+	perMinute := func(what string, n int) { line("%s\t%d\t%.1f", what, n, float64(n)/took.Minutes()) }
+	line("call of the controller\ttimes\tper minute")
+	for _, c := range slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) }) {
+		perMinute(c, calls[c])
 		all += calls[c]
 	}
-	line("all", all, fmt.Sprintf("%.1f", float64(all)/took.Minutes()))
-	line("of them failed", failed, fmt.Sprintf("%.1f", float64(failed)/took.Minutes()))
-	line()
-
+	perMinute("all", all)
+	perMinute("of them failed", r.watch.failed)
 	if early, late, ok := r.gauges.ends(); ok {
-		line("the controller", "earlier", "at the end")
-		line("goroutines", early.goroutines, late.goroutines)
-		line("heap", fmt.Sprintf("%.1f MiB", early.heap/mib), fmt.Sprintf("%.1f MiB", late.heap/mib))
-		line("resident memory", fmt.Sprintf("%.1f MiB", early.resident/mib), fmt.Sprintf("%.1f MiB", late.resident/mib))
-		line()
+		line("\nthe controller\tearlier\tat the end")
+		line("goroutines\t%v\t%v", early.goroutines, late.goroutines)
+		line("heap\t%.1f MiB\t%.1f MiB", early.heap/mib, late.heap/mib)
+		line("resident memory\t%.1f MiB\t%.1f MiB", early.resident/mib, late.resident/mib)
 	}
-	line("Services at the end, all as asked", r.served)
-	line("looks for broken promises", checks)
-	line("broken promises", broken)
-	_ = w.Flush() // a write error is ignored, as above
+	line("\nServices at the end, all as asked\t%d", r.served)
+	line("looks for broken promises\t%d", r.watch.checks)
+	line("broken promises\t%d", len(r.watch.broken))
 }

@@ -117,9 +117,7 @@ func TestCleanAfterACrash(t *testing.T) {
 	}
 	// The second run's journal is lost.
 	require.NoError(t, os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")))
-	if err := Clean(t.Context(), c.o, CleanOptions{}); err != nil {
-		t.Fatalf("%v\n%s", err, c.log.String())
-	}
+	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{}), c.log.String())
 	for _, name := range c.names(t) {
 		if name == world.PrefixOf(c.runs[0]) || strings.HasPrefix(name, world.PrefixOf(c.runs[0])+"-") {
 			t.Errorf("%s is left", name)
@@ -135,9 +133,7 @@ func TestCleanAfterACrash(t *testing.T) {
 		t.Errorf("journals %v, %v", left, err)
 	}
 	// Without a journal, by the prefix.
-	if err := Clean(t.Context(), c.o, CleanOptions{Run: c.runs[1]}); err != nil {
-		t.Fatalf("%v\n%s", err, c.log.String())
-	}
+	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: c.runs[1]}), c.log.String())
 	if got, want := c.names(t), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}

@@ -6,6 +6,7 @@ package main
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -21,9 +22,7 @@ func TestResolve(t *testing.T) {
 	}
 	answer := resolve("worker-1", b)
 	var r dnsmessage.Message
-	if err := r.Unpack(answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Unpack(answer))
 	if !r.Response || r.ID != 7 || len(r.Questions) != 2 || len(r.Answers) != 1 || r.Answers[0].Body.(*dnsmessage.TXTResource).TXT[0] != "worker-1" {
 		t.Errorf("the answer is %+v", r)
 	}
