@@ -39,7 +39,7 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	kubeconfig := kubeconfig(t)
 	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine --context test --skip-taint " +
 		"--skip-check NODE-001,NODE-002 --skip-self-test --zone z --project p --region r --cluster-id c " +
-		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cmk-profile lab --kubeconfig " + kubeconfig)
+		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cloud-config lab --kubeconfig " + kubeconfig)
 	g, f := parseInstall(t, line)
 	c, err := cluster.New(g.Kube)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	printed := f.options.FlagLine(&engine.Env{Cluster: c, Release: g.Release})
 	again, h := parseInstall(t, printed)
 	require.True(t, again.Yes)
-	require.Equal(t, "lab", h.CMKProfile)
+	require.Equal(t, "lab", h.CloudConfig)
 	require.Equal(t, []string{"mine", kubeconfig, "test", "ccm"}, []string{again.Release, *again.Kube.KubeConfig, *again.Kube.Context, *again.Kube.Namespace})
 	f.options.Credentials.Source = ""
 	require.Equal(t, f.options, h.options)

@@ -32,9 +32,9 @@ const credentialsText = `
 
 It talks to CloudStack, not to a cluster. Credentials come from --cloud-config,
 the login of an administrator or of any user (--admin-user, or
---admin-api-key-file), keys (--api-key-file, a profile of cmk, or
-CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY), and without any from the Secret
-of the cluster that the kubeconfig names.`
+--admin-api-key-file), keys (--api-key-file, or CLOUDSTACK_API_KEY
+and CLOUDSTACK_SECRET_KEY), and without any from the Secret of the cluster that
+the kubeconfig names.`
 
 // followText is the part of a help text about waiting.
 const followText = `
@@ -73,7 +73,7 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	cmd.Flags().StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
-	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "cmk-config", "ssl-no-verify")
+	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "ssl-no-verify")
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 		if err != nil && ctx.Err() == nil {
 			err = &report.Error{
 				What: "no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, cannot be asked", Err: err, Code: report.ExitUsage,
-				Fix: "give --cloud-config FILE, --admin-user USER with --api-url URL, or --cmk-profile",
+				Fix: "give --cloud-config FILE, or --admin-user USER with --api-url URL",
 			}
 		}
 		if err != nil {

@@ -27,7 +27,7 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"cks", "delete", "--cmk-profile", "prod", "--yes"}, "needs one argument, the name or id of a cluster"},
+		{[]string{"cks", "delete", "--cloud-config", "prod", "--yes"}, "needs one argument, the name or id of a cluster"},
 		{[]string{"cks", "list", "--cloud-config", none}, "--cloud-config: open " + none},
 		{[]string{"completion"}, "needs one argument, the shell"},
 		{[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},

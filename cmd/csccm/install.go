@@ -44,7 +44,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
-	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
+	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
 	addConsent(g, cmd, &f.options.Accept, &f.options.Pin)
@@ -61,9 +61,6 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
 	flags.BoolVar(&c.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
-	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "cmk profile with the administrator's keys or login (current: the one in use)")
-	flags.StringVar(&f.CMKConfig, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
-	cli.CompleteFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 }
 
 // addKeys are the flags of the API and of keys that exist.
@@ -75,8 +72,6 @@ func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with an API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with its secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
-	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "cmk profile with the keys (current: the one in use)")
-	cli.CompleteFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {

@@ -50,8 +50,8 @@ func TestRecordedAnswers(t *testing.T) {
 			[]Role{{ID: "5785dd05-e595-11f1-ad40-02fc00000001", Name: "User", Type: "User", Description: "Default user role"}}, nil},
 		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "User", "d"); return role.ID, err },
 			"2284ea2f-87d4-48a4-9f9a-062877e08200", map[string]string{"name": "n", "type": "User", "description": "d"}},
-		{"createRolePermission.allow-0", func(c *Client) (any, error) { return nil, c.CreateRolePermission(ctx, "r", "listZones", "allow", "") },
-			nil, map[string]string{"rule": "listZones", "permission": "allow", "description": ""}},
+		{"createRolePermission.allow-0", func(c *Client) (any, error) { return nil, c.CreateRolePermission(ctx, "r", "listZones", "allow") },
+			nil, map[string]string{"rule": "listZones", "permission": "allow"}},
 		{"listAccounts.self", func(c *Client) (any, error) {
 			accounts, err := c.ListAccounts(ctx, "kubeadmin", "0ab018e4-71f8-456c-ae10-4634d0077d6d")
 			return []string{accounts[0].RoleName, accounts[0].Users[0].Username}, err

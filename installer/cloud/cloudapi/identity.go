@@ -118,13 +118,13 @@ func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]Role
 }
 
 // CreateRolePermission appends a rule (letters and *) with permission allow or deny to a role.
-func (c *Client) CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error {
+func (c *Client) CreateRolePermission(ctx context.Context, roleID, rule, permission string) error {
 	var answer struct {
 		Permission struct {
 			ID string `json:"id"`
 		} `json:"rolepermission"`
 	}
-	f := cloudstack.Params{"roleid": roleID, "rule": rule, "permission": permission}.Set("description", description)
+	f := cloudstack.Params{"roleid": roleID, "rule": rule, "permission": permission}
 	return c.create(ctx, "createRolePermission", f, &answer, &answer.Permission.ID)
 }
 
@@ -162,13 +162,10 @@ type CreateUserRequest struct {
 	RoleID                                                            string // of a new account
 }
 
-// String leaves the password out.
-func (r CreateUserRequest) String() string {
-	return fmt.Sprintf("create user %s of account %s in domain %s", r.Username, r.Account, r.DomainID)
+// Format leaves the password out, for every verb.
+func (r CreateUserRequest) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "create user %s of account %s in domain %s", r.Username, r.Account, r.DomainID)
 }
-
-// Format writes String for every verb.
-func (r CreateUserRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
 func (r CreateUserRequest) parameters() cloudstack.Params {
 	return cloudstack.Params{
@@ -257,8 +254,17 @@ func (c *Client) DeleteRole(ctx context.Context, id string) error {
 }
 
 // DeleteAccount deletes an account with its users and everything that it owns.
-func (c *Client) DeleteAccount(ctx context.Context, id string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "deleteAccount", cloudstack.Params{"id": id})
+func (c *Client) DeleteAccount(ctx context.Context, id string) error {
+	return c.finish(ctx, "deleteAccount", cloudstack.Params{"id": id})
+}
+
+// finish submits a command and waits until its job has ended.
+func (c *Client) finish(ctx context.Context, command string, f cloudstack.Params) error {
+	s, err := c.Submit(ctx, command, f)
+	if err == nil && s.JobID != "" {
+		_, err = c.Jobs().Wait(ctx, command, s.JobID)
+	}
+	return err
 }
 
 // succeed sends a command that answers success alone.
@@ -276,6 +282,6 @@ func (c *Client) succeed(ctx context.Context, command, id string) error {
 }
 
 // AddAccountToProject makes an account a member of a project.
-func (c *Client) AddAccountToProject(ctx context.Context, projectID, account string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "addAccountToProject", cloudstack.Params{"projectid": projectID, "account": account})
+func (c *Client) AddAccountToProject(ctx context.Context, projectID, account string) error {
+	return c.finish(ctx, "addAccountToProject", cloudstack.Params{"projectid": projectID, "account": account})
 }

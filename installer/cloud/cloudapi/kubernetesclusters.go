@@ -109,11 +109,5 @@ func (k *KubernetesCluster) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // DeleteExternalCluster deletes an ExternalManaged cluster, and none of its VMs, and waits for that.
 func (c *Client) DeleteExternalCluster(ctx context.Context, clusterID string) error {
-	const command = "deleteKubernetesCluster"
-	s, err := c.Submit(ctx, command, cloudstack.Params{"id": clusterID, "cleanup": "false"})
-	if err != nil {
-		return err
-	}
-	_, err = c.Jobs().Wait(ctx, command, s.JobID)
-	return err
+	return c.finish(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": clusterID, "cleanup": "false"})
 }

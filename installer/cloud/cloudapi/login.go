@@ -80,10 +80,7 @@ func Login(ctx context.Context, cfg *cloudstack.Config, username, password, doma
 		return nil, err
 	}
 	c.session = s
-	params := map[string]string{"username": username, "password": password}
-	if path := loginPath(domain); path != "" {
-		params["domain"] = path
-	}
+	params := cloudstack.Params{"username": username, "password": password}.Set("domain", BelowRoot(domain))
 	var answer struct {
 		SessionKey    string `json:"sessionkey"`
 		TwoFAEnabled  bool   `json:"is2faenabled"`
@@ -104,9 +101,9 @@ func Login(ctx context.Context, cfg *cloudstack.Config, username, password, doma
 	return c, nil
 }
 
-// loginPath returns the domain as the login call takes it: the path below ROOT with a leading slash, "" for ROOT itself.
+// BelowRoot returns the path of a domain below ROOT with a leading slash, as the login call takes it; "" for ROOT itself.
 // The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
-func loginPath(domain string) string {
+func BelowRoot(domain string) string {
 	path := strings.Trim(strings.TrimSpace(domain), "/")
 	if first, rest, _ := strings.Cut(path, "/"); strings.EqualFold(first, "ROOT") {
 		path = strings.Trim(rest, "/")

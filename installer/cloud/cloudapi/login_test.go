@@ -73,7 +73,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-func TestLoginPath(t *testing.T) {
+func TestBelowRoot(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"": "", "/": "", " ": "", "ROOT": "", "root": "", "/ROOT": "", "ROOT/": "", "/ROOT/": "",
@@ -81,7 +81,7 @@ func TestLoginPath(t *testing.T) {
 		" ROOT/k8s\n": "/k8s", "a/b": "/a/b", "ROOT/a/b": "/a/b", "ROOT//a": "/a",
 		"ROOTS": "/ROOTS", "a/ROOT": "/a/ROOT", "ROOT/ROOT": "/ROOT",
 	} {
-		require.Equal(t, want, loginPath(typed), "%q", typed)
+		require.Equal(t, want, BelowRoot(typed), "%q", typed)
 	}
 }
 

@@ -26,9 +26,9 @@ func TestProvisioning(t *testing.T) {
 	role, err := admin.CreateRole(ctx, "ccm", "User", "for the controller")
 	require.NoError(t, err)
 	for _, rule := range []string{"listZones", "listVirtualMachines", "queryAsyncJobResult"} {
-		require.NoError(t, admin.CreateRolePermission(ctx, role.ID, rule, "allow", ""))
+		require.NoError(t, admin.CreateRolePermission(ctx, role.ID, rule, "allow"))
 	}
-	require.NoError(t, admin.CreateRolePermission(ctx, role.ID, "*", "deny", ""))
+	require.NoError(t, admin.CreateRolePermission(ctx, role.ID, "*", "deny"))
 	permissions, err := admin.ListRolePermissions(ctx, role.ID)
 	require.NoError(t, err)
 	require.Len(t, permissions, 4)

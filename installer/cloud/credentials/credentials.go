@@ -23,14 +23,18 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // Error is a problem with credentials and the way out.
@@ -56,10 +60,15 @@ var fixes = map[cloudstack.Kind]string{
 	cloudstack.KindThrottled:    busy,
 }
 
+// explained reports whether an error needs no words about CloudStack: it has its remedy, or the run was stopped.
+func explained(err error) bool {
+	var known *Error
+	return err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the domains".
 func explain(doing string, err error) error {
-	var known *Error
-	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if explained(err) {
 		return err
 	}
 	e := &Error{What: doing, Err: err}
@@ -71,33 +80,28 @@ func explain(doing string, err error) error {
 
 // ExplainLogin puts an error of cloudapi.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
-	var known *Error
+	if explained(err) {
+		return err
+	}
+	if BadInput(err) {
+		return report.Usage(err.Error(), Remedy(err))
+	}
 	api, answered := errors.AsType[*cloudstack.Error](err)
 	switch {
-	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case BadInput(err):
-		return report.Usage(err.Error(), Remedy(err))
 	case answered && (api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient):
 		return unanswered(apiURL, err)
 	case answered && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
-			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
-			Err:  err,
+			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file", Err: err,
 		}}
 	case answered && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
-			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",
-			Err:  err,
+			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)", Err: err,
 		}}
 	}
-	return &Error{
-		What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user),
-		Fix:  "check --api-url: it usually ends in /client/api",
-		Err:  err,
-	}
+	return &Error{What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user), Fix: "check --api-url: it usually ends in /client/api", Err: err}
 }
 
 // RefusedError is a login that another user name, password or domain would mend.
@@ -121,4 +125,62 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 		What: who + " is not an administrator, and cannot make a user for the controller",
 		Fix:  "log in as an administrator of the domain, or give keys of a user in the account of the cluster's VMs with --api-key-file and --secret-key-file",
 	}}
+}
+
+// unanswered is a CloudStack that cannot be reached by a URL that was just given.
+func unanswered(apiURL string, err error) *Error {
+	return &Error{
+		What: fmt.Sprintf("no CloudStack API answers at %s", apiURL), Err: err,
+		Fix: cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
+	}
+}
+
+// BadInput reports whether an error of CloudStack's client is about the configuration that it was given: a project that
+// does not exist, a ca-file that is none, a key with blanks in it. The operator must correct that first.
+func BadInput(err error) bool {
+	var config *cloudconfig.Error
+	return errors.As(err, &config) || unknownProject(err)
+}
+
+func unknownProject(err error) bool {
+	project, ok := errors.AsType[*inventory.ProjectError](err)
+	return ok && project.Err == nil
+}
+
+// tlsRemedies are for a certificate that no ca-file makes good.
+var tlsRemedies = map[cloudstack.TLSFault]string{
+	cloudstack.TLSExpired:   "have CloudStack's certificate renewed, or correct the clock of this machine",
+	cloudstack.TLSOtherHost: "use a host name of CloudStack's certificate in api-url, or have the certificate made for this one",
+	cloudstack.TLSAbsent:    "correct scheme or port of api-url: what answers there is not HTTPS",
+}
+
+// keyRemedies are for a CloudStack that refuses the controller's own keys; errors of other kinds are about one object, which
+// their text names.
+var keyRemedies = map[cloudstack.Kind]string{
+	cloudstack.KindAuth:         "check api-key and secret-key in the cloud-config, and that user and account are enabled; csccm rotate-keys makes a new pair",
+	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default role User; csccm doctor --only CS-003 names all that is missing",
+	cloudstack.KindThrottled:    "wait a minute, then run the command again",
+	cloudstack.KindTransient:    "check api-url in the cloud-config, that the management server answers, and the network between here and there",
+}
+
+// Remedy says in one line what would be right where CloudStack, or the way there, has refused the
+// controller's own credentials; "" where err is not about that.
+func Remedy(err error) string {
+	var config *cloudconfig.Error
+	api, answered := errors.AsType[*cloudstack.Error](err)
+	switch {
+	case unknownProject(err):
+		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
+	case errors.As(err, &config):
+		return "correct it in the flag, the file or the Secret that it comes from"
+	case !answered || errors.Is(err, context.Canceled):
+		return ""
+	case strings.Contains(api.Text, "in place of the API"):
+		return "correct api-url in the cloud-config: it usually ends in /client/api"
+	}
+	untrusted := ""
+	if strings.Contains(api.Text, "certificate is not trusted") {
+		untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
+	}
+	return cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], untrusted, keyRemedies[api.Kind])
 }

@@ -176,7 +176,7 @@ func (e *env) verify(keys credentials.Keys, change func(*cloudstack.Config)) (id
 	change(cfg)
 	id, err = credentials.Verify(e.t.Context(), &selftest.Test{
 		Config: cfg, Client: e.as(keys).Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &out,
-	}, "")
+	})
 	return id, out.String(), err
 }
 

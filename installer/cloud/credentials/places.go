@@ -49,30 +49,22 @@ func (p Place) Flag() string {
 func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
 	domains, _ := admin.ListDomains(ctx)
-	path := func(id string) string {
-		if i := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == id }); i >= 0 {
-			return domainPath(domains[i])
-		}
-		return id
-	}
 	var out []Place
 	for i := range vms {
 		if vms[i].Account == "" || vms[i].ProjectID != "" {
 			continue
 		}
-		account, domain := vms[i].Account, path(vms[i].DomainID)
-		at := slices.IndexFunc(out, func(p Place) bool { return p.Account == account && p.Domain == domain })
+		p := Place{Account: vms[i].Account, Domain: vms[i].DomainID}
+		if d := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == p.Domain }); d >= 0 {
+			p.Domain = normalPath(domains[d].Path)
+		}
+		at := slices.IndexFunc(out, func(o Place) bool { return o.Account == p.Account && o.Domain == p.Domain })
 		if at < 0 {
-			out, at = append(out, Place{Account: account, Domain: domain}), len(out)
+			out, at = append(out, p), len(out)
 		}
 		out[at].VMs = append(out[at].VMs, vms[i])
 	}
-	for _, p := range Places(ctx, admin, "") {
-		if p.Project != "" {
-			out = append(out, p)
-		}
-	}
-	return out
+	return append(out, slices.DeleteFunc(Places(ctx, admin, ""), func(p Place) bool { return p.Project == "" })...)
 }
 
 // Lister is the part of the CloudStack client that finds places.
@@ -97,13 +89,4 @@ func Places(ctx context.Context, api Lister, otherThan string) []Place {
 		}
 	}
 	return out
-}
-
-// seen names places in a remedy; "" without any.
-func seen(places []Place) string {
-	texts := make([]string, len(places))
-	for i, p := range places {
-		texts[i] = fmt.Sprintf("%s (%d): %s", p, len(p.VMs), p.Flag())
-	}
-	return strings.Join(texts, "; ")
 }

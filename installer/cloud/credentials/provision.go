@@ -56,15 +56,15 @@ type Provision struct {
 	keys     Keys
 }
 
-// action is one change in CloudStack. what is what it makes; doing is for its error.
+// action is one change in CloudStack. what is what it makes.
 type action struct {
-	what, doing string
-	do          func(ctx context.Context) error
+	what string
+	do   func(ctx context.Context) error
 }
 
 // add plans an action, which step describes.
-func (p *Provision) add(step, what, doing string, do func(ctx context.Context) error) {
-	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, doing, do})
+func (p *Provision) add(step, what string, do func(ctx context.Context) error) {
+	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, do})
 }
 
 // makes lists an object that an action makes.
@@ -98,7 +98,7 @@ func (p *Provision) NewKeys() bool { return p.register }
 func (p *Provision) Apply(ctx context.Context, done func(what string)) (Keys, error) {
 	for _, a := range p.actions {
 		if err := a.do(ctx); err != nil {
-			return Keys{}, explain(a.doing, err)
+			return Keys{}, explain("making "+a.what, err)
 		}
 		done(a.what)
 	}
@@ -157,6 +157,33 @@ func (p *Provision) place(ctx context.Context) (err error) {
 	return nil
 }
 
+// pickDomain resolves a path or id. Without one it returns the administrator's own domain: they see that and those below it.
+func pickDomain(domains []cloudapi.Domain, want string) (cloudapi.Domain, error) {
+	known := make([]string, len(domains))
+	top, at := -1, -1
+	for i := range domains {
+		d := &domains[i]
+		d.Path = normalPath(d.Path)
+		known[i] = d.Path
+		if top < 0 || strings.Count(d.Path, "/") < strings.Count(domains[top].Path, "/") {
+			top = i
+		}
+		if want != "" && (d.ID == want || strings.EqualFold(d.Path, normalPath(want))) {
+			at = i
+		}
+	}
+	if want == "" {
+		at = top
+	}
+	if at < 0 {
+		return cloudapi.Domain{}, report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", want), "name one of these with --domain: "+some(known))
+	}
+	return domains[at], nil
+}
+
+// normalPath writes a domain's path as listDomains does: ROOT/a/b.
+func normalPath(path string) string { return DefaultDomain + cloudapi.BelowRoot(path) }
+
 // findProject finds the project, and with it the domain of the account: CloudStack looks for a member by its name in the
 // project's own domain and nowhere else.
 func (p *Provision) findProject(ctx context.Context) error {
@@ -164,11 +191,23 @@ func (p *Provision) findProject(ctx context.Context) error {
 	if err != nil {
 		return explain("listing projects", err)
 	}
-	if p.r.Domain != "" { // otherwise any
-		projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return o.DomainID != "" && o.DomainID != p.Domain.ID })
+	var known []string
+	var found []cloudstack.Project
+	for _, o := range projects {
+		if p.r.Domain != "" && o.DomainID != "" && o.DomainID != p.Domain.ID { // otherwise any
+			continue
+		}
+		known = append(known, o.Name)
+		if strings.EqualFold(o.ID, p.r.Project) || o.Name == p.r.Project {
+			found = append(found, o)
+		}
 	}
-	if p.Project, err = pickProject(projects, p.r.Project); err != nil || p.Project.DomainID == "" {
-		return err
+	if len(found) != 1 {
+		return report.Usage(fmt.Sprintf("there is no project %q that these credentials can see, or more than one", p.r.Project),
+			"name its id, or one of these, with --project, and its domain with --domain: "+some(known))
+	}
+	if p.Project = found[0]; p.Project.DomainID == "" {
+		return nil
 	}
 	i := slices.IndexFunc(p.domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
 	if i < 0 {
@@ -179,26 +218,23 @@ func (p *Provision) findProject(ctx context.Context) error {
 	return nil
 }
 
+// some lists names for a remedy, the first ten of them.
+func some(names []string) string {
+	slices.Sort(names)
+	if len(names) > 10 {
+		names = append(slices.Clone(names[:10]), "...")
+	}
+	return cmp.Or(strings.Join(names, ", "), "(none)")
+}
+
 // noAccount is the error for an account that does not exist and is not made. There may be others of its name.
 func (p *Provision) noAccount(others []cloudapi.Account) error {
 	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
-		"name the account that owns the cluster's VMs (--account, --domain)")
-	if p.r.Project != "" { // whose domain a member must be of
-		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
-		return e
-	}
-	if p.r.CreateAccount {
-		e.What += ", and a new one would own none of the cluster's VMs, so the controller could not work"
-		e.Fix += ", or their project (--project NAME, with or without --create-account)"
-	}
-	var domains []string
+		"name the account that owns the cluster's VMs (--account, --domain), or their project with --project; with --create-account a project gets a member of that name")
 	for _, d := range p.domains {
-		if slices.ContainsFunc(others, func(a cloudapi.Account) bool { return a.DomainID == d.ID }) {
-			domains = append(domains, d.Path)
+		if p.r.Project == "" && slices.ContainsFunc(others, func(a cloudapi.Account) bool { return a.DomainID == d.ID }) {
+			e.Fix = fmt.Sprintf("there is one in %s: --domain %s", d.Path, d.Path)
 		}
-	}
-	if len(domains) > 0 {
-		e.Fix = fmt.Sprintf("there is one in %s: --domain %s", some(domains), domains[0])
 	}
 	return e
 }
@@ -213,7 +249,7 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	}
 	account, user := p.makes(MadeAccount, p.Account), p.makes(MadeUser, p.User)
 	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
-		fmt.Sprintf("account %q with user %q", p.Account, p.User), fmt.Sprintf("creating account %q", p.Account), func(ctx context.Context) error {
+		fmt.Sprintf("account %q with user %q", p.Account, p.User), func(ctx context.Context) error {
 			first := NewUser(p.Account, p.User, p.Domain.ID)
 			first.RoleID = role.ID
 			made, err := p.admin.CreateAccount(ctx, first)
@@ -221,13 +257,12 @@ func (p *Provision) planAccount(ctx context.Context) error {
 				return err
 			}
 			account.ID = made.ID
-			for _, u := range made.Users {
-				if u.Username == p.User {
-					user.ID = u.ID
-					return nil
-				}
+			i := slices.IndexFunc(made.Users, func(u cloudapi.User) bool { return u.Username == p.User })
+			if i < 0 {
+				return &Error{What: fmt.Sprintf("CloudStack made account %q without user %q", p.Account, p.User), Fix: "run the command again"}
 			}
-			return &Error{What: fmt.Sprintf("CloudStack made account %q without user %q", p.Account, p.User), Fix: "run the command again"}
+			user.ID = made.Users[i].ID
+			return nil
 		})
 	p.addKeys(user, nil)
 	return nil
@@ -236,34 +271,28 @@ func (p *Provision) planAccount(ctx context.Context) error {
 // addKeys plans new keys for a user. made, if not nil, gets the id of the user when they are made.
 func (p *Provision) addKeys(user, made *MadeObject) {
 	p.register = true
-	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), fmt.Sprintf("registering keys for user %q", p.User),
-		func(ctx context.Context) error {
-			keys, err := p.admin.RegisterUserKeys(ctx, user.ID)
-			if err != nil {
-				return err
-			}
-			p.keys = *keys
-			if made != nil {
-				made.ID = user.ID
-			}
-			return nil
-		})
+	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), func(ctx context.Context) error {
+		keys, err := p.admin.RegisterUserKeys(ctx, user.ID)
+		if err != nil {
+			return err
+		}
+		p.keys = *keys
+		if made != nil {
+			made.ID = user.ID
+		}
+		return nil
+	})
 }
 
 // planUser plans for an account that exists.
 func (p *Provision) planUser(ctx context.Context) error {
-	named := func(name string) int {
-		return slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Username == name && u.Account == p.Account })
+	wanted := []string{p.User}
+	if p.User == "" {
+		wanted = []string{DefaultUser, p.Account + "-" + DefaultUser} // CloudStack's own Kubernetes service makes the second
 	}
 	known := p.holder()
-	switch {
-	case known >= 0:
-	case p.User != "":
-		known = named(p.User)
-	default: // CloudStack's own Kubernetes service makes ACCOUNT-kubeadmin
-		if known = named(DefaultUser); known < 0 {
-			known = named(p.Account + "-" + DefaultUser)
-		}
+	for i := 0; known < 0 && i < len(wanted); i++ {
+		known = slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Username == wanted[i] && u.Account == p.Account })
 	}
 	if known >= 0 {
 		p.User = p.users[known].Username
@@ -272,7 +301,7 @@ func (p *Provision) planUser(ctx context.Context) error {
 	p.freeUserName()
 	user := p.makes(MadeUser, p.User)
 	p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
-		fmt.Sprintf("creating user %q in account %q", p.User, p.Account), func(ctx context.Context) error {
+		func(ctx context.Context) error {
 			made, err := p.admin.CreateUser(ctx, NewUser(p.Account, p.User, p.Domain.ID))
 			if err == nil {
 				user.ID = made.ID
@@ -343,14 +372,8 @@ func (p *Provision) planMembership(ctx context.Context) error {
 			return nil
 		}
 	}
-	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name), fmt.Sprintf("account %q in project %q", p.Account, p.Project.Name),
-		fmt.Sprintf("adding account %q to project %q", p.Account, p.Project.Name), func(ctx context.Context) error {
-			submitted, err := p.admin.AddAccountToProject(ctx, p.Project.ID, p.Account)
-			if err == nil && submitted.JobID != "" {
-				_, err = p.admin.Jobs().Wait(ctx, "addAccountToProject", submitted.JobID)
-			}
-			return err
-		})
+	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name), fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name),
+		func(ctx context.Context) error { return p.admin.AddAccountToProject(ctx, p.Project.ID, p.Account) })
 	return nil
 }
 

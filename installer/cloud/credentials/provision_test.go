@@ -129,7 +129,7 @@ func TestProvisionRefusals(t *testing.T) {
 		"unknown account":               {"nobody", "", nil, nobody, "--account, --domain"},
 		"account of another domain":     {"twin", "", nil, twin, there},
 		"new account of another's name": {"twin", "", func(r *credentials.Request) { r.CreateAccount = true }, twin, there},
-		"new account without a project": {"nobody", "", func(r *credentials.Request) { r.CreateAccount = true }, "a new one would own none of the cluster's VMs", "--project NAME"},
+		"new account without a project": {"nobody", "", func(r *credentials.Request) { r.CreateAccount = true }, nobody, "--project"},
 		"unknown member of a project":   {"nobody", "shop", nil, nobody, "--create-account"},
 		"unknown domain":                {"k8s", "", func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
 		"unknown project":               {"k8s", "none", nil, `there is no project "none"`, "shop"},
@@ -211,5 +211,5 @@ func TestPendingInvitationIsNoMembership(t *testing.T) {
 	e.sim.Inject(simulator.Fault{Command: "addAccountToProject", Kind: simulator.FaultJobFails, Count: 1, Text: "There is already a pending invitation for the account"})
 	_, err := e.plan(admin, r).Apply(t.Context(), nothing)
 	require.ErrorContains(t, err, "already a pending invitation")
-	require.ErrorContains(t, err, `to project "shop"`)
+	require.ErrorContains(t, err, `of project "shop"`)
 }

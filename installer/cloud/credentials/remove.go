@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Removal is the plan that removes what csccm made.
@@ -26,7 +25,6 @@ type Removal struct {
 	// Gone are objects of the list that CloudStack does not have any more.
 	Gone []MadeObject
 
-	made     []MadeObject
 	users    []cloudapi.User
 	accounts []cloudapi.Account
 	deleted  []string // ids of accounts
@@ -42,7 +40,7 @@ type RemovalStep struct {
 // PlanRemoval decides what of the list is removed: users and keys always; an account if nothing but csccm's own users
 // is in it, because deleting an account deletes all that it owns; a role if no account uses it.
 func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal, error) {
-	r := &Removal{made: m.Objects}
+	r := &Removal{}
 	var err error
 	if r.users, err = admin.ListUsers(ctx, "", "", ""); err != nil {
 		return nil, explain("listing users", err)
@@ -50,35 +48,25 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 	if r.accounts, err = admin.ListAccounts(ctx, "", ""); err != nil {
 		return nil, explain("listing accounts", err)
 	}
-	for _, o := range m.of(MadeAccount) {
-		r.account(o)
-	}
-	for _, o := range m.of(MadeUser, MadeKeys) {
-		i := slices.IndexFunc(r.users, func(u cloudapi.User) bool {
-			return u.Username == o.Name && u.Account == o.Account && u.DomainID == o.DomainID && o.is(u.ID)
-		})
-		if i >= 0 && slices.Contains(r.deleted, r.users[i].AccountID) {
-			continue
+	for _, kind := range []MadeKind{MadeAccount, MadeUser, MadeKeys, MadeRole} {
+		for _, o := range m.Objects {
+			switch {
+			case o.Kind != kind:
+			case kind == MadeAccount:
+				r.account(o, m.Objects)
+			case kind == MadeRole:
+				roles, err := admin.ListRoles(ctx, o.Name)
+				if err != nil {
+					return nil, explain("listing roles", err)
+				}
+				r.role(o, roles)
+			default:
+				r.user(o)
+			}
 		}
-		if i < 0 {
-			r.Gone = append(r.Gone, o)
-			continue
-		}
-		r.key(&r.users[i])
-		r.step(o.String(), r.users[i].ID, o)
 	}
-	for _, o := range m.of(MadeRole) {
-		roles, err := admin.ListRoles(ctx, o.Name)
-		if err != nil {
-			return nil, explain("listing roles", err)
-		}
-		r.role(o, roles)
-	}
+	r.APIKeys = slices.DeleteFunc(r.APIKeys, func(key string) bool { return key == "" })
 	return r, nil
-}
-
-func (m *Made) of(kinds ...MadeKind) []MadeObject {
-	return slices.DeleteFunc(slices.Clone(m.Objects), func(o MadeObject) bool { return !slices.Contains(kinds, o.Kind) })
 }
 
 // is reports whether an object that was found may be this one.
@@ -88,32 +76,36 @@ func (r *Removal) step(text, id string, made ...MadeObject) {
 	r.Steps = append(r.Steps, RemovalStep{Text: text, id: id, made: made})
 }
 
-func (r *Removal) key(u *cloudapi.User) {
-	if u.APIKey != "" {
-		r.APIKeys = append(r.APIKeys, u.APIKey)
+func (r *Removal) user(o MadeObject) {
+	i := slices.IndexFunc(r.users, func(u cloudapi.User) bool {
+		return u.Username == o.Name && u.Account == o.Account && u.DomainID == o.DomainID && o.is(u.ID)
+	})
+	switch {
+	case i < 0:
+		r.Gone = append(r.Gone, o)
+	case !slices.Contains(r.deleted, r.users[i].AccountID):
+		r.APIKeys = append(r.APIKeys, r.users[i].APIKey)
+		r.step(o.String(), r.users[i].ID, o)
 	}
 }
 
-func (r *Removal) account(o MadeObject) {
+func (r *Removal) account(o MadeObject, all []MadeObject) {
 	i := slices.IndexFunc(r.accounts, func(a cloudapi.Account) bool { return a.Name == o.Name && a.DomainID == o.DomainID && o.is(a.ID) })
 	if i < 0 {
 		r.Gone = append(r.Gone, o)
 		return
 	}
-	text, made, others := o.String(), []MadeObject{o}, []string(nil)
-	for j := range r.users {
-		u := &r.users[j]
+	text, made, others, keys := o.String(), []MadeObject{o}, []string(nil), []string(nil)
+	for _, u := range r.users {
 		if u.Account != o.Name || u.DomainID != o.DomainID {
 			continue
 		}
-		at := slices.IndexFunc(r.made, MadeObject{Kind: MadeUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID}.same)
+		at := slices.IndexFunc(all, MadeObject{Kind: MadeUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID}.same)
 		if at < 0 {
 			others = append(others, fmt.Sprintf("user %q", u.Username))
 			continue
 		}
-		r.key(u)
-		made = append(made, r.made[at])
-		text += fmt.Sprintf(", with user %q", u.Username)
+		text, made, keys = text+fmt.Sprintf(", with user %q", u.Username), append(made, all[at]), append(keys, u.APIKey)
 	}
 	resources := r.accounts[i].Resources()
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
@@ -123,7 +115,7 @@ func (r *Removal) account(o MadeObject) {
 		r.Stays = append(r.Stays, fmt.Sprintf("%s: it also has %s", o, strings.Join(others, ", ")))
 		return
 	}
-	r.deleted = append(r.deleted, r.accounts[i].ID)
+	r.deleted, r.APIKeys = append(r.deleted, r.accounts[i].ID), append(r.APIKeys, keys...)
 	r.step(text, r.accounts[i].ID, made...)
 }
 
@@ -148,20 +140,13 @@ func (r *Removal) role(o MadeObject, roles []cloudapi.Role) {
 
 // Do removes the step's object and returns the entries of the list that are done with.
 func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client) ([]MadeObject, error) {
-	var err error
-	switch s.made[0].Kind {
-	case MadeAccount:
-		var job cloudstack.Submitted
-		if job, err = admin.DeleteAccount(ctx, s.id); err == nil {
-			_, err = admin.Jobs().Wait(ctx, "deleteAccount", job.JobID)
-		}
-	case MadeUser:
-		err = admin.DeleteUser(ctx, s.id)
-	case MadeKeys:
+	remove := map[MadeKind]func(context.Context, string) error{
+		MadeAccount: admin.DeleteAccount, MadeUser: admin.DeleteUser, MadeRole: admin.DeleteRole,
 		// CloudStack cannot take keys away; a pair that nobody reads replaces them.
-		_, err = admin.RegisterUserKeys(ctx, s.id)
-	case MadeRole:
-		err = admin.DeleteRole(ctx, s.id)
+		MadeKeys: func(ctx context.Context, id string) error {
+			_, err := admin.RegisterUserKeys(ctx, id)
+			return err
+		},
 	}
-	return s.made, explain("removing "+s.Text, err)
+	return s.made, explain("removing "+s.Text, remove[s.made[0].Kind](ctx, s.id))
 }

@@ -23,11 +23,7 @@ const roleMark = "made by csccm"
 
 const roleDescription = "Kubernetes cloud controller manager, least privilege (" + roleMark + ")"
 
-const (
-	userRoleType = "User"
-	denyAll      = "*"
-	allow, deny  = "allow", "deny"
-)
+const userRoleType, allow, deny = "User", "allow", "deny"
 
 // Rules are evaluated in order, the first match wins, and where none matches
 // the built-in rights of the role's type decide. A minimal role therefore is a
@@ -38,27 +34,20 @@ const (
 
 // rolePlan is the plan for the minimal role.
 type rolePlan struct {
-	Name   string
 	ID     string   // of the existing role
 	Create bool     // there is no such role yet
 	Add    []string // commands to allow, in order
 	Close  bool     // add the final deny
 }
 
-// changes reports whether there is anything to do.
-func (p rolePlan) changes() bool { return p.Create || len(p.Add) > 0 || p.Close }
-
-// planRole compares the role as it is with the commands that it must allow.
-// role is nil when there is none.
-func planRole(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (rolePlan, error) {
-	p := rolePlan{Name: name}
+// compare returns what a role lacks of the commands that it must allow. role is nil when there is none.
+func compare(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (p rolePlan, err error) {
 	if role == nil {
-		p.Create, p.Add, p.Close = true, slices.Clone(commands), true
-		return p, nil
+		return rolePlan{Create: true, Add: commands, Close: true}, nil
 	}
 	p.ID = role.ID
-	if err := checkRoleType(role); err != nil {
-		return p, err
+	if !strings.EqualFold(role.Type, userRoleType) {
+		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", name, role.Type, userRoleType), "choose another name with --role-name")
 	}
 	var denied []string
 	for _, command := range commands {
@@ -77,80 +66,10 @@ func planRole(name string, role *cloudapi.Role, rules []cloudapi.RolePermission,
 	if !strings.Contains(role.Description, roleMark) {
 		// Somebody else's role: what no rule mentions falls to the rights of
 		// type User, which suffice. Verification proves it.
-		p.Add = nil
-		return p, nil
+		return rolePlan{ID: role.ID}, nil
 	}
 	p.Close = judge(rules, "csccmNoSuchCommand") != deny
 	return p, nil
-}
-
-func checkRoleType(role *cloudapi.Role) error {
-	if strings.EqualFold(role.Type, userRoleType) {
-		return nil
-	}
-	return report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", role.Name, role.Type, userRoleType),
-		"choose another name with --role-name")
-}
-
-// planRole plans the role of a new account.
-func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error) {
-	roles, err := p.admin.ListRoles(ctx, name)
-	if err != nil {
-		return nil, explain("listing roles", err)
-	}
-	var role *cloudapi.Role
-	var rules []cloudapi.RolePermission
-	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
-		role = &roles[i]
-		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
-			// verified with the new user's keys.
-			return &rolePlan{Name: name, ID: role.ID}, checkRoleType(role)
-		}
-		if err != nil {
-			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
-		}
-	}
-	plan, err := planRole(name, role, rules, p.r.Commands)
-	if err != nil || !plan.changes() {
-		return &plan, err
-	}
-	if err := mayMakeRole(ctx, p.admin, name, p.Account); err != nil {
-		return nil, err
-	}
-	step, made := fmt.Sprintf("complete role %q: allow %s", name, strings.Join(plan.Add, ", ")), &MadeObject{}
-	if plan.Create {
-		step, made = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", "")), p.makes(MadeRole, name)
-	}
-	p.add(step, fmt.Sprintf("role %q", name), fmt.Sprintf("making role %q", name), func(ctx context.Context) error {
-		err := plan.apply(ctx, p.admin)
-		made.ID = plan.ID // also where it has not got all of its rules
-		return err
-	})
-	return &plan, nil
-}
-
-// mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
-// only root administrators may.
-func mayMakeRole(ctx context.Context, admin *cloudapi.Client, name, account string) error {
-	apis, err := admin.ListAPIs(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil // unknown: createRole shows it
-	}
-	if err != nil {
-		return explain("listing the APIs that the administrator may call", err)
-	}
-	for _, command := range []string{"createRole", "createRolePermission"} {
-		if _, ok := apis[command]; !ok {
-			return &Error{
-				What: fmt.Sprintf("this administrator may not make role %q for account %q (%s): by default only root administrators make roles", name, account, command),
-				Fix: fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
-					"or have a root administrator make role %q", name),
-			}
-		}
-	}
-	return nil
 }
 
 // judge evaluates rules as CloudStack does: the permission of the first that matches; "" where the role's type decides.
@@ -164,24 +83,75 @@ func judge(rules []cloudapi.RolePermission, command string) string {
 	return ""
 }
 
-// apply makes the role as planned.
-func (p *rolePlan) apply(ctx context.Context, admin *cloudapi.Client) error {
-	if p.Create {
-		role, err := admin.CreateRole(ctx, p.Name, userRoleType, roleDescription)
+// planRole plans the role of a new account.
+func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error) {
+	roles, err := p.admin.ListRoles(ctx, name)
+	if err != nil {
+		return nil, explain("listing roles", err)
+	}
+	var role *cloudapi.Role
+	var rules []cloudapi.RolePermission
+	commands := p.r.Commands
+	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
+		role = &roles[i]
+		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
+			// verified with the new user's keys.
+			commands, rules, err = nil, []cloudapi.RolePermission{{Rule: "*", Permission: deny}}, nil
+		}
 		if err != nil {
-			return err
-		}
-		p.ID = role.ID
-	}
-	for _, command := range p.Add {
-		if err := admin.CreateRolePermission(ctx, p.ID, command, allow, ""); err != nil {
-			return fmt.Errorf("allowing %s: %w", command, err)
+			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
 		}
 	}
-	if p.Close {
-		if err := admin.CreateRolePermission(ctx, p.ID, denyAll, deny, "everything else"); err != nil {
-			return fmt.Errorf("closing the role: %w", err)
-		}
+	plan, err := compare(name, role, rules, commands)
+	if err != nil || !plan.Create && len(plan.Add) == 0 && !plan.Close {
+		return &plan, err
 	}
-	return nil
+	if err := p.mayMakeRole(ctx, name); err != nil {
+		return nil, err
+	}
+	step, made := fmt.Sprintf("complete role %q: allow %s", name, strings.Join(plan.Add, ", ")), &MadeObject{}
+	if plan.Create {
+		step, made = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", "")), p.makes(MadeRole, name)
+	}
+	p.add(step, fmt.Sprintf("role %q", name), func(ctx context.Context) error {
+		if plan.Create {
+			role, err := p.admin.CreateRole(ctx, name, userRoleType, roleDescription)
+			if err != nil {
+				return err
+			}
+			plan.ID, made.ID = role.ID, role.ID // also where it does not get all of its rules
+		}
+		for _, command := range plan.Add {
+			if err := p.admin.CreateRolePermission(ctx, plan.ID, command, allow); err != nil {
+				return err
+			}
+		}
+		if plan.Close {
+			return p.admin.CreateRolePermission(ctx, plan.ID, "*", deny)
+		}
+		return nil
+	})
+	return &plan, nil
+}
+
+// mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
+// only root administrators may.
+func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
+	apis, err := p.admin.ListAPIs(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil // unknown: createRole shows it
+	}
+	if err != nil {
+		return explain("listing the APIs that the administrator may call", err)
+	}
+	if apis.HasAll("createRole", "createRolePermission") {
+		return nil
+	}
+	return &Error{
+		What: fmt.Sprintf("this administrator may not make role %q for account %q: by default only root administrators make roles", name, p.Account),
+		Fix: fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
+			"or have a root administrator make role %q", name),
+	}
 }

@@ -32,12 +32,8 @@ const (
 	CAKey       = "ca.crt"
 )
 
-// managedBy marks the Secrets that csccm made.
-const (
-	managedByLabel = "app.kubernetes.io/managed-by"
-	managedByValue = "csccm"
-	partOfLabel    = "app.kubernetes.io/part-of"
-)
+// manager marks the objects that csccm made.
+const manager, managedByLabel = "csccm", "app.kubernetes.io/managed-by"
 
 // Secret is the controller's credentials as they stand in the cluster.
 type Secret struct {
@@ -105,7 +101,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	switch {
 	case !s.Exists:
 		p.Action, p.object = SecretCreate, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{partOfLabel: managedByValue}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{"app.kubernetes.io/part-of": manager}},
 			Type:       corev1.SecretTypeOpaque,
 		}
 	case s.Config == nil:
@@ -119,7 +115,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		p.object = s.Object.DeepCopy()
 	}
 	if p.object.Labels[managedByLabel] == "" {
-		metav1.SetMetaDataLabel(&p.object.ObjectMeta, managedByLabel, managedByValue)
+		metav1.SetMetaDataLabel(&p.object.ObjectMeta, managedByLabel, manager)
 	}
 	if p.object.Data == nil {
 		p.object.Data = map[string][]byte{}
@@ -144,15 +140,14 @@ func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface, dryRu
 	if p.object == nil {
 		return nil
 	}
-	secrets, doing := kube.CoreV1().Secrets(p.object.Namespace), "updating"
+	secrets := kube.CoreV1().Secrets(p.object.Namespace)
 	if p.Action == SecretCreate {
-		doing = "creating"
-		_, err = secrets.Create(ctx, p.object, metav1.CreateOptions{FieldManager: managedByValue, DryRun: dryRun})
+		_, err = secrets.Create(ctx, p.object, metav1.CreateOptions{FieldManager: manager, DryRun: dryRun})
 	} else {
-		_, err = secrets.Update(ctx, p.object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun})
+		_, err = secrets.Update(ctx, p.object, metav1.UpdateOptions{FieldManager: manager, DryRun: dryRun})
 	}
 	if err != nil {
-		return fmt.Errorf("%s Secret %s/%s: %w", doing, p.object.Namespace, p.object.Name, err)
+		return fmt.Errorf("writing Secret %s/%s: %w", p.object.Namespace, p.object.Name, err)
 	}
 	return nil
 }
@@ -165,8 +160,8 @@ func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 		return nil // it is there, or who may not look finds out by the Secret
 	}
 	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: namespace, Labels: map[string]string{managedByLabel: managedByValue},
-	}}, metav1.CreateOptions{FieldManager: managedByValue})
+		Name: namespace, Labels: map[string]string{managedByLabel: manager},
+	}}, metav1.CreateOptions{FieldManager: manager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)
 	}
@@ -191,27 +186,22 @@ func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, p
 func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cfg *cloudstack.Config, cleanup func(), err error) {
 	local := *s.Config
 	local.CAFile = ""
-	cleanup = func() {}
 	object, err := kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, CAConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return &local, cleanup, nil
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, nil, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, CAConfigMap, err)
 	}
-	if err != nil {
-		return nil, cleanup, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, CAConfigMap, err)
-	}
-	pem := object.Data[CAKey]
-	if pem == "" {
-		return &local, cleanup, nil
+	if err != nil || object.Data[CAKey] == "" {
+		return &local, func() {}, nil
 	}
 	f, err := os.CreateTemp("", "csccm-ca-*.crt")
-	if err == nil {
-		cleanup = func() { _ = os.Remove(f.Name()) }
-		_, err = f.WriteString(pem)
-		err = errors.Join(err, f.Close())
-	}
 	if err != nil {
+		return nil, nil, fmt.Errorf("writing the CA bundle: %w", err)
+	}
+	cleanup = func() { _ = os.Remove(f.Name()) }
+	_, err = f.WriteString(object.Data[CAKey])
+	if err = errors.Join(err, f.Close()); err != nil {
 		cleanup()
-		return nil, func() {}, fmt.Errorf("writing the CA bundle: %w", err)
+		return nil, nil, fmt.Errorf("writing the CA bundle: %w", err)
 	}
 	local.CAFile = f.Name()
 	return &local, cleanup, nil

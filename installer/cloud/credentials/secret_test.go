@@ -165,7 +165,7 @@ func TestReadPassword(t *testing.T) {
 		require.Equal(t, 2, e.ExitCode(), name)
 	}
 	_, err := credentials.ReadPassword("--x", t.TempDir()+"/none", nil)
-	require.ErrorContains(t, err, "--x: cannot read")
+	require.ErrorContains(t, err, "--x: open ")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -194,57 +194,11 @@ func TestReadKeyFile(t *testing.T) {
 		require.Equal(t, "key-canary", got, name)
 	}
 	_, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
-	require.ErrorContains(t, err, "--x: cannot read")
+	require.ErrorContains(t, err, "--x: open ")
 }
 
 func TestKeysPrintAsNothing(t *testing.T) {
 	t.Parallel()
 	k := credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", k, k, k, k), "canary")
-}
-
-func TestReadCMK(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(file, []byte(`# cmk
-prompt = 🐱
-[core]
-profile = lab
-`), 0o600))
-	_, err := credentials.ReadCMK(file, "lab")
-	require.ErrorContains(t, err, "line 2 is neither")
-
-	require.NoError(t, os.WriteFile(file, []byte(`[core]
-profile   = lab
-output    = json
-
-[lab]
-url        = https://lab.example.org/client/api
-username   = admin
-password   = p=word-canary
-domain     = /
-apikey     = key-canary
-secretkey  = secret-canary
-verifycert = false
-
-[old]
-username = x
-`), 0o600))
-	p, err := credentials.ReadCMK(file, credentials.CMKCurrent)
-	require.NoError(t, err)
-	require.Equal(t, credentials.CMKProfile{
-		Name: "lab", URL: "https://lab.example.org/client/api", Username: "admin", Password: "p=word-canary", Domain: "/",
-		Keys: credentials.Keys{APIKey: "key-canary", SecretKey: "secret-canary"},
-	}, *p)
-	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", p, *p, *p, p), "canary")
-
-	_, err = credentials.ReadCMK(file, "prod")
-	require.EqualError(t, err, file+` has no profile "prod"`)
-	var e *credentials.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, "name one of these: lab, old", e.Remedy())
-	_, err = credentials.ReadCMK(file, "old")
-	require.ErrorContains(t, err, "has no url")
-	_, err = credentials.ReadCMK(file+"x", "old")
-	require.ErrorContains(t, err, "no such file")
 }

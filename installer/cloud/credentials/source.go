@@ -4,15 +4,12 @@
 package credentials
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,14 +23,13 @@ const maxSecret = 64 << 10
 // ReadKeyFile reads an API key or a secret key from a file.
 func ReadKeyFile(flag, path string) (string, error) {
 	raw, err := readAll(flag, path, nil)
-	if err != nil {
-		return "", err
-	}
-	key, err := oneLine(flag, TrimKey(raw))
 	if err == nil {
-		err = CheckKey(flag+": the key in "+path, key)
+		raw, err = oneLine(flag, TrimKey(raw))
 	}
-	return key, err
+	if err == nil {
+		err = CheckKey(flag+": the key in "+path, raw)
+	}
+	return raw, err
 }
 
 // CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
@@ -63,31 +59,23 @@ func ReadPassword(flag, path string, stream io.Reader) (string, error) {
 }
 
 func readAll(flag, path string, r io.Reader) (string, error) {
-	what := flag + ": reading failed"
-	b, err := []byte(nil), error(nil)
 	if path != "" {
-		what = fmt.Sprintf("%s: cannot read %s", flag, path)
-		var f *os.File
-		if f, err = os.Open(path); err == nil {
-			defer f.Close() //nolint:errcheck // read only
-			r = f
+		f, err := os.Open(path) // #nosec G304 -- the user names it
+		if err != nil {
+			return "", unreadable(flag, err)
 		}
+		defer f.Close() //nolint:errcheck // read only
+		r = f
 	}
-	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(r, maxSecret+1))
-	}
+	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err != nil {
-		return "", &Error{What: what, Err: withoutPath(err), Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
+		return "", unreadable(flag, err)
 	}
 	return string(b), nil
 }
 
-// withoutPath is an error of package os for a text that names the file already.
-func withoutPath(err error) error {
-	if perr, ok := errors.AsType[*os.PathError](err); ok {
-		return perr.Err
-	}
-	return err
+func unreadable(flag string, err error) error {
+	return &Error{What: flag, Err: err, Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
 }
 
 func oneLine(flag, raw string) (string, error) {
@@ -123,29 +111,13 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 }
 
 // ExposedMode returns the mode of a file with a secret that the group or all users may read, and false where nobody else
-// can read it or nothing can be done about it.
+// can read it: pipes and devices are no files at rest, and what Kubernetes or a container runtime mounts is visible in the container alone.
 func ExposedMode(path string) (fs.FileMode, bool) {
-	if runtime.GOOS == "windows" || mounted(path) {
-		return 0, false
-	}
-	if target, err := os.Readlink(path); err == nil && strings.HasPrefix(target, "..data/") {
-		return 0, false // a key of a Secret or ConfigMap that Kubernetes mounts: read-only, and visible in the container alone
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, false
-	}
-	return exposed(info.Mode())
-}
-
-// mounted reports whether a path is not the operator's to protect: streams of the process, and the files that a
-// container runtime mounts as secrets.
-func mounted(path string) bool {
-	return slices.ContainsFunc([]string{"/dev/", "/proc/", "/run/secrets/", "/var/run/secrets/"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
-}
-
-// exposed decides by the mode: pipes and devices are no files at rest.
-func exposed(mode fs.FileMode) (fs.FileMode, bool) {
 	const others = 0o044
-	return mode.Perm(), mode.IsRegular() && mode.Perm()&others != 0
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" || !info.Mode().IsRegular() || info.Mode().Perm()&others == 0 {
+		return 0, false
+	}
+	target, _ := os.Readlink(path)
+	return info.Mode().Perm(), !strings.HasPrefix(target, "..data/") && !strings.Contains(path, "/run/secrets/")
 }

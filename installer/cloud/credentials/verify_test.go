@@ -64,7 +64,7 @@ func TestVerify(t *testing.T) {
 	}{
 		"fine":             {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }},
 		"unknown zone":     {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
-		"unknown project":  {user: "k8s-owner", change: func(c *cloudstack.Config) { c.ProjectID = "shop" }, err: `there is no project "shop" that these credentials can see`, remedy: "--project"},
+		"unknown project":  {user: "k8s-owner", change: func(c *cloudstack.Config) { c.ProjectID = "shop" }, err: `project "shop" not found`, remedy: "--project"},
 		"wrong keys":       {err: "does not accept the API keys", remedy: "check both keys"},
 		"role too small":   {user: "poor-owner", err: "the user's role does not allow assignToLoadBalancerRule, associateIpAddress", remedy: "allow them in the role"},
 		"no machine":       {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},

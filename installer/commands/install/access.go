@@ -325,13 +325,9 @@ func (a *access) verify(ctx context.Context, e *engine.Env, c *Config) error {
 	if err != nil {
 		return err
 	}
-	account := c.Credentials.Account
-	if c.Credentials.Source == SourceAdmin || a.config.ProjectID != "" {
-		account = "" // a member of a project sees the project's VMs, which are of no account
-	}
 	var lines strings.Builder
 	test := &selftest.Test{Config: a.config, Client: api.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
-	project, err := credentials.Verify(ctx, test, account)
+	project, err := credentials.Verify(ctx, test)
 	var result podtest.Result
 	podtest.Parse(lines.String(), &result)
 	sayFindings(e, result.Findings)

@@ -111,7 +111,7 @@ func (c *Config) uselessFlags() error {
 		given bool
 	}{
 		{"--create-account", k.CreateAccount}, {"--domain", k.Domain != ""}, {"--user", k.User != ""},
-		{"--role-name", k.Role != ""}, {"--account", k.Account != "" && c.Project != ""},
+		{"--role-name", k.Role != ""}, {"--account", k.Account != ""},
 	} {
 		if f.given {
 			given = append(given, f.flag)

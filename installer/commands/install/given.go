@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -67,8 +66,6 @@ type Given struct {
 	AdminAPIKeyFile, AdminSecretKeyFile string
 	APIKeyFile, SecretKeyFile           string
 	CloudConfig                         string
-	// CMKProfile and AdminCMKProfile are profiles of cmk (CloudMonkey), whose configuration is CMKConfig; "" is cmk's own.
-	CMKConfig, CMKProfile, AdminCMKProfile string
 
 	In          io.Reader // stdin
 	ErrOut      io.Writer // for what an operator should know about the secrets
@@ -79,9 +76,6 @@ type Given struct {
 // Read reads passwords and keys; none of them comes from argv. It warns of files that other users of this machine may read.
 func (f *Given) Read(o *Config) error {
 	c := &o.Credentials
-	if err := f.readCMK(c); err != nil {
-		return err
-	}
 	keys := f.APIKeyFile != "" || f.SecretKeyFile != ""
 	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || f.AdminAPIKeyFile != "" || f.AdminSecretKeyFile != ""
 	existing := c.Keys.APIKey != "" || f.CloudConfig != "" || keys
@@ -153,41 +147,6 @@ func (f *Given) given(flag, path string) bool {
 		_, _ = fmt.Fprintf(f.ErrOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n", path, flag, mode, report.ShellLine(path))
 	}
 	return path != ""
-}
-
-// readCMK fills what the flags name; what was given by other flags stays.
-func (f *Given) readCMK(c *Credentials) error {
-	switch {
-	case f.CMKProfile != "" && f.AdminCMKProfile != "":
-		return report.Usage("--cmk-profile and --admin-cmk-profile are both given; give one", "")
-	case f.CMKProfile == "" && f.AdminCMKProfile == "":
-		if f.CMKConfig != "" {
-			return report.Usage("--cmk-config needs --admin-cmk-profile or --cmk-profile", "")
-		}
-		return nil
-	}
-	path := cmp.Or(f.CMKConfig, filepath.Join(f.Getenv("HOME"), ".cmk", "config"))
-	f.given("--cmk-config", path)
-	p, err := credentials.ReadCMK(path, cmp.Or(f.AdminCMKProfile, f.CMKProfile))
-	if err != nil {
-		return err
-	}
-	c.APIURL = cmp.Or(c.APIURL, p.URL)
-	whole := p.Keys.APIKey != "" && p.Keys.SecretKey != ""
-	switch {
-	case f.CMKProfile != "" && !whole:
-		return report.Usage(fmt.Sprintf("profile %q of %s has no keys; cmk sync or cmk set apikey, secretkey make them, or use --admin-cmk-profile", p.Name, path), "")
-	case f.CMKProfile != "":
-		c.Keys = p.Keys
-	case whole:
-		c.AdminKeys = p.Keys
-	case p.Username == "" || p.Password == "":
-		return report.Usage(fmt.Sprintf("profile %q of %s has neither keys nor a login", p.Name, path), "")
-	default:
-		c.AdminUser, c.AdminPassword = p.Username, p.Password
-		c.AdminDomain = cmp.Or(c.AdminDomain, p.Domain)
-	}
-	return nil
 }
 
 // checkLogin refuses what cannot become a login.

@@ -70,7 +70,6 @@ func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	o := e.keys(t)
-	o.Credentials.Account = "k8s"
 	e.install(t, o)
 	e.requireNoSecrets(t)
 	e.install(t, Config{})

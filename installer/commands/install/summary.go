@@ -74,7 +74,7 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 	case k.FromPredecessor: // the Secret holds the keys now; the other provider's may go with it
 	case k.Source == SourceAdmin:
 		answer("--api-url", k.APIURL)
-		if !given("--admin-cmk-profile", "--admin-api-key-file") {
+		if !given("--admin-api-key-file") {
 			answer("--admin-user", k.AdminUser)
 			answer("--admin-domain", k.AdminDomain)
 			if !given("--admin-password-stdin") {
@@ -85,7 +85,7 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 		answer("--account", k.Account)
 	case k.Source == SourceKeys:
 		answer("--api-url", k.APIURL)
-		if !given("--cloud-config", "--cmk-profile") {
+		if !given("--cloud-config") {
 			answer("--api-key-file", "FILE")
 			answer("--secret-key-file", "FILE")
 		}

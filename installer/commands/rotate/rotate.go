@@ -220,7 +220,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	api, err := cloudstack.NewClient(&cfg)
 	if err == nil {
 		test := &selftest.Test{Config: &cfg, Client: api, Required: r.Required, Optional: r.Optional, Out: io.Discard}
-		_, err = credentials.Verify(ctx, test, "")
+		_, err = credentials.Verify(ctx, test)
 	}
 	if err == nil {
 		r.Progress.Done("they do what the controller needs")

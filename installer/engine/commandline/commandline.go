@@ -23,8 +23,8 @@ import (
 // None holds a secret.
 var carried = []string{
 	"namespace", "kubeconfig", "context", "server", "as", "release",
-	"cloud-config", "cmk-profile", "cmk-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
-	"admin-api-key-file", "admin-secret-key-file", "admin-cmk-profile", "allow-http", "project",
+	"cloud-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
+	"admin-api-key-file", "admin-secret-key-file", "allow-http", "project",
 	"skip-taint", "skip-check", "skip-self-test",
 }
 
