@@ -157,10 +157,12 @@ var tlsRemedies = map[cloudstack.TLSFault]string{
 // keyRemedies are for a CloudStack that refuses the controller's own keys; errors of other kinds are about one object, which
 // their text names.
 var keyRemedies = map[cloudstack.Kind]string{
-	cloudstack.KindAuth:         "check api-key and secret-key in the cloud-config, and that user and account are enabled; csccm rotate-keys makes a new pair",
-	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default role User; csccm doctor --only CS-003 names all that is missing",
-	cloudstack.KindThrottled:    "wait a minute, then run the command again",
-	cloudstack.KindTransient:    "check api-url in the cloud-config, that the management server answers, and the network between here and there",
+	cloudstack.KindAuth: "check api-key and secret-key in the cloud-config, and that user and account are enabled; " +
+		"csccm rotate-keys makes a new pair",
+	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default role User; " +
+		"csccm doctor --only CS-003 names all that is missing",
+	cloudstack.KindThrottled: "wait a minute, then run the command again",
+	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the network between here and there",
 }
 
 // Remedy says in one line what would be right where CloudStack, or the way there, has refused the

@@ -230,7 +230,8 @@ func some(names []string) string {
 // noAccount is the error for an account that does not exist and is not made. There may be others of its name.
 func (p *Provision) noAccount(others []cloudapi.Account) error {
 	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
-		"name the account that owns the cluster's VMs (--account, --domain), or their project with --project; with --create-account a project gets a member of that name")
+		"name the account that owns the cluster's VMs (--account, --domain), or their project with --project; "+
+			"with --create-account a project gets a member of that name")
 	for _, d := range p.domains {
 		if p.r.Project == "" && slices.ContainsFunc(others, func(a cloudapi.Account) bool { return a.DomainID == d.ID }) {
 			e.Fix = fmt.Sprintf("there is one in %s: --domain %s", d.Path, d.Path)

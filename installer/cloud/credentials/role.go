@@ -47,7 +47,8 @@ func compare(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 	}
 	p.ID = role.ID
 	if !strings.EqualFold(role.Type, userRoleType) {
-		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", name, role.Type, userRoleType), "choose another name with --role-name")
+		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", name, role.Type, userRoleType),
+			"choose another name with --role-name")
 	}
 	var denied []string
 	for _, command := range commands {

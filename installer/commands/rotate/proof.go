@@ -85,7 +85,8 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	} else {
 		note("the Secret holds the keys of user %q again", r.plan.From)
 	}
-	return report.Remedied(fmt.Errorf("the controller does not work with the new keys: %w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
+	return report.Remedied(fmt.Errorf("the controller does not work with the new keys: %w; %s", err, state),
+		"see csccm doctor for the cause, and run csccm rotate-keys again")
 }
 
 // proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one has not
