@@ -42,11 +42,6 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 	if interval < cli.MinInterval {
 		return cli.Usagef("--interval %s is too short; at least %s", interval, cli.MinInterval)
 	}
-	if export != "" && export != "-" {
-		if err := bundle.NewFile("--export", export); err != nil {
-			return err
-		}
-	}
 	if g.CloudConfig != "" {
 		if _, err := cloud.ReadFile(g.CloudConfig); err != nil {
 			return err
@@ -73,7 +68,7 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 	if export == "-" {
 		return pack(g.Out)
 	}
-	if err := bundle.WriteNew("--export", export, pack); err != nil {
+	if err := report.WriteNew("--export", export, pack); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(g.Out, export)
@@ -95,11 +90,6 @@ func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
 func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool) error {
 	if path == "-" && g.Output != "" {
 		return cli.Usagef("--file - puts the archive on stdout: not with -o")
-	}
-	if path != "" && path != "-" {
-		if err := bundle.NewFile("--file", path); err != nil {
-			return err
-		}
 	}
 	c, err := cluster.New(g.Kube)
 	if err != nil {
@@ -127,7 +117,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	if path == "" {
 		path = bundle.Folder(facts.At) + ".tar.gz"
 	}
-	if err := bundle.WriteNew("--file", path, pack); err != nil {
+	if err := report.WriteNew("--file", path, pack); err != nil {
 		return err
 	}
 	if g.Format != "text" {

@@ -112,7 +112,6 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 	flags.StringVar(&o.Image, "image", "", "image with the controller's program (default that of the controller)")
 	flags.DurationVar(&o.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
 	flags.BoolVar(&o.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
-	flags.BoolVar(&o.NoOutside, "skip-outside", false, "do not ask from this machine")
 	cli.CompleteFlag(cmd, "in", cli.CompleteFrom(g, cluster.NamespaceNames))
 	return cmd
 }

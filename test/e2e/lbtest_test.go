@@ -133,7 +133,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 		e.csccm(t, "", "test", "--yes", "--address-timeout", "3s").want(t, 3, "not within 3s: Service csccm-test-")
 	})
 	run("^C ends it", func(t *testing.T) {
-		cmd := e.command(t.Context(), "test", "--yes", "--skip-outside")
+		cmd := e.command(t.Context(), "test", "--yes")
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())

@@ -6,10 +6,9 @@ package cks
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -36,23 +35,13 @@ func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config 
 // WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
 // may be readable for others, and may be open.
 func WriteSecret(path, text string, replace bool) error {
-	if _, err := os.Lstat(path); err == nil && !replace {
-		return report.Usage(path+" exists", "name another file with --output-file, or add --yes to replace it")
+	if info, err := os.Lstat(path); replace && err == nil && !info.IsDir() {
+		_ = os.Remove(path) // where it cannot be removed, it is not replaced
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".csccm-*") // mode 0600
-	if err == nil {
-		_, err = f.WriteString(text)
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}
-	if err != nil {
-		return &report.Error{What: "the kubeconfig cannot be written to " + path, Err: err, Fix: "name a file that can be written with --output-file"}
-	}
-	return nil
+	return report.WriteNew("--output-file", path, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
 }
 
 // Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The current

@@ -82,16 +82,15 @@ var Topics = sync.OnceValue(func() []Topic {
 	for _, a := range alerts() {
 		add(a.Alert, "", a.entry())
 	}
-	reason := func(r *plan.EventRow, e Entry) { add(string(r.Reason), "", e) }
 	for i := range reasons.Events {
-		reason(&reasons.Events[i], eventEntry("Service", &reasons.Events[i]))
+		add(string(reasons.Events[i].Reason), "", eventEntry("Service", &reasons.Events[i]))
 	}
 	for i := range reasons.NodeEvents {
-		reason(&reasons.NodeEvents[i], eventEntry("Node", &reasons.NodeEvents[i]))
+		add(string(reasons.NodeEvents[i].Reason), "", eventEntry("Node", &reasons.NodeEvents[i]))
 	}
 	for i := range reasons.Conditions {
 		r := &reasons.Conditions[i]
-		reason(r, Entry{
+		add(string(r.Reason), "", Entry{
 			Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy,
 			what: "Reason of a condition of a Service", family: "Conditions of a Service",
 		})

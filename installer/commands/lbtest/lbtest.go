@@ -46,7 +46,6 @@ type Options struct {
 	Image       string // of the controller's program
 	AddressTime time.Duration
 	NoProxy     bool // leave the PROXY protocol out
-	NoOutside   bool // do not ask from this machine
 }
 
 // Outcome is how a step ended.
@@ -96,7 +95,7 @@ type Tester struct {
 func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	c := e.Cluster
 	if o.Image == "" {
-		if o.Image, err = ControllerImage(ctx, c.Kube, c.Namespace, e.Release); err != nil {
+		if o.Image, err = controllerImage(ctx, c.Kube, c.Namespace, e.Release); err != nil {
 			return c.Explain(err)
 		}
 	}
@@ -120,19 +119,13 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		t.Cloud = cs.Answers
 	}
 	result, err := t.Run(ctx)
-	if result == nil {
-		return err
-	}
 	var werr error
 	if e.Structured() {
 		werr = report.Encode(e.Out, e.Output, result)
 	} else {
 		werr = result.WriteText(e.Out, e.StyleOf(e.Out))
 	}
-	if err == nil {
-		err = werr
-	}
-	return err
+	return cmp.Or(err, werr)
 }
 
 // Run does all of it; everything is removed in any case.
@@ -157,9 +150,7 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	if ctx.Err() != nil {
 		return &t.result, errors.Join(context.Cause(ctx), rerr)
 	}
-	if err == nil {
-		err = rerr
-	}
+	err = cmp.Or(err, rerr)
 	t.result.Passed = err == nil
 	return &t.result, err
 }
@@ -243,10 +234,8 @@ func judge(answers []echo.Answer) (string, error) {
 		switch {
 		case a.Error != "":
 			return "", fmt.Errorf("no answer at %s: %s", a.Address, a.Error)
-		case proxy && !a.Proxied:
-			return "", fmt.Errorf("no PROXY protocol named the client to Pod %s at %s: it came from %s", a.Pod, a.Address, a.Client)
-		case !proxy && a.Proxied:
-			return "", fmt.Errorf("the PROXY protocol came to Pod %s at %s, where it was not asked for", a.Pod, a.Address)
+		case proxy != a.Proxied:
+			return "", fmt.Errorf("PROXY protocol to Pod %s at %s: want %t, got %t; it came from %s", a.Pod, a.Address, proxy, a.Proxied, a.Client)
 		case proxy:
 			texts = append(texts, fmt.Sprintf("PROXY protocol names the client %s", a.Client))
 		default:
@@ -258,9 +247,6 @@ func judge(answers []echo.Answer) (string, error) {
 
 // askOutside asks from this machine. That nothing can be reached from here proves nothing.
 func (t *Tester) askOutside(ctx context.Context) (string, error) {
-	if t.NoOutside {
-		return "", &skippedError{"--skip-outside is given"}
-	}
 	limited, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var answers []echo.Answer

@@ -147,10 +147,10 @@ func TestLoadBalancerTest(t *testing.T) {
 			err: "from inside the cluster: no answer at 203.0.113.9:9080: connection refused", fix: "firewall on the nodes",
 		},
 		"no PROXY protocol": {
-			change: func(e *env) { e.answers[1].Proxied = false }, want: []Outcome{OK, OK, OK, Failed, OK, OK}, err: "no PROXY protocol named the client",
+			change: func(e *env) { e.answers[1].Proxied = false }, want: []Outcome{OK, OK, OK, Failed, OK, OK}, err: "PROXY protocol to Pod p at 203.0.113.9:9081: want true, got false",
 		},
 		"PROXY protocol left out": {
-			options: Options{NoProxy: true, NoOutside: true}, change: func(e *env) { e.answers = e.answers[:1] }, want: []Outcome{OK, OK, OK, OK, Skipped, OK},
+			options: Options{NoProxy: true}, change: func(e *env) { e.answers = e.answers[:1] }, want: []Outcome{OK, OK, OK, OK, OK, OK},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -208,64 +208,43 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 	return judge(answers)
 }
 
-// remove deletes what was made, and waits: the controller releases the address before the Service is gone.
+// remove deletes what was made, and waits: the controller releases the address before the Service is gone. Deleting what is
+// being deleted already changes nothing.
 func (t *Tester) remove(ctx context.Context) (string, error) {
 	if t.Namespace == "" && !t.made {
 		return "there was nothing", nil
 	}
-	core := t.Cluster.Kube.CoreV1()
-	ns := t.result.Namespace
-	ours := metav1.ListOptions{LabelSelector: label + "=" + t.id}
-	for name, remove := range map[string]func(context.Context, string, metav1.DeleteOptions) error{
-		t.meta("lb").Name: core.Services(ns).Delete, t.meta("server").Name: core.Pods(ns).Delete, t.meta("client").Name: core.Pods(ns).Delete,
-	} {
-		if err := remove(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return "", err
+	core, ns := t.Cluster.Kube.CoreV1(), t.result.Namespace
+	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (left bool, why string, err error) {
+		remove := func(kind, name string, call func(context.Context, string, metav1.DeleteOptions) error) {
+			failed := call(ctx, name, metav1.DeleteOptions{})
+			switch {
+			case apierrors.IsNotFound(failed):
+			case failed == nil || apierrors.IsConflict(failed): // it is being deleted
+				why = cmp.Or(why, kind+" "+name+" is being deleted")
+			default:
+				err = cmp.Or(err, failed)
+			}
 		}
-	}
-	text := "Service, Pods and namespace are gone"
-	if t.Namespace != "" {
-		text = "Service and Pods are gone"
-	}
-	return text, t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
-		var err error
-		services := cluster.ListOf(ctx, &err, ours, core.Services(ns).List).Items
-		pods := cluster.ListOf(ctx, &err, ours, core.Pods(ns).List).Items
-		switch {
-		case err != nil:
-			return false, "", err
-		case len(services) > 0:
-			return false, fmt.Sprintf("the controller removes the load balancer of Service %s/%s", ns, services[0].Name), nil
-		case len(pods) > 0:
-			return false, fmt.Sprintf("Pod %s/%s ends", ns, pods[0].Name), nil
-		case t.Namespace != "":
-			return true, "", nil
+		remove("Service", t.meta("lb").Name, core.Services(ns).Delete)
+		remove("Pod", t.meta("server").Name, core.Pods(ns).Delete)
+		remove("Pod", t.meta("client").Name, core.Pods(ns).Delete)
+		if t.Namespace == "" && why == "" && err == nil {
+			remove("namespace", ns, core.Namespaces().Delete)
 		}
-		err = core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
-		if err == nil || apierrors.IsConflict(err) { // it is being deleted
-			return false, fmt.Sprintf("namespace %s is being deleted", ns), nil
-		}
-		if apierrors.IsNotFound(err) {
-			return true, "", nil
-		}
-		return false, "", err
+		return why == "", why, err
 	})
 }
 
-// ControllerImage returns the image of the release's controller.
-func ControllerImage(ctx context.Context, kube kubernetes.Interface, namespace, release string) (string, error) {
+// controllerImage returns the image of the release's controller.
+func controllerImage(ctx context.Context, kube kubernetes.Interface, namespace, release string) (string, error) {
 	all, err := cluster.Workloads(ctx, kube, namespace, cluster.OfRelease(release))
 	if err != nil {
 		return "", err
 	}
-	for i := range all {
-		if containers := all[i].Pod.Containers; len(containers) > 0 {
-			return containers[0].Image, nil
-		}
+	if len(all) == 0 {
+		return "", report.Usage(fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, namespace),
+			"run csccm install, or name the release with --release and --namespace")
 	}
-	return "", &report.Error{
-		What: fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, namespace),
-		Fix:  "run csccm install, or name the release with --release and --namespace",
-		Code: report.ExitUsage,
-	}
+	return all[0].Pod.Containers[0].Image, nil
 }

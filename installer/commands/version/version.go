@@ -18,70 +18,56 @@ import (
 
 // Versions is what the command knows.
 type Versions struct {
-	SchemaVersion int           `json:"schemaVersion"`
-	Client        clientVersion `json:"client"`
-	Chart         chartVersion  `json:"chart"` // that csccm carries
-	Server        string        `json:"server,omitempty"`
-	Release       *chartRelease `json:"release,omitempty"`
-	Problem       string        `json:"problem,omitempty"` // why the cluster's half is missing
+	SchemaVersion int `json:"schemaVersion"`
+	Client        struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit"`
+		Date    string `json:"date"`
+	} `json:"client"`
+	Chart   chart    `json:"chart"` // that csccm carries
+	Server  string   `json:"server,omitempty"`
+	Release *release `json:"release,omitempty"`
+	Problem string   `json:"problem,omitempty"` // why the cluster's half is missing
 }
 
-type clientVersion struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Date    string `json:"date"`
-}
-
-type chartVersion struct {
+type chart struct {
 	Version    string `json:"version"`
 	AppVersion string `json:"appVersion"`
 }
 
-type chartRelease struct {
+type release struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Revision  int    `json:"revision"`
 	Status    string `json:"status"`
-	chartVersion
+	chart
 }
 
 // Own returns the versions of csccm and of the chart that it carries.
 func Own() (*Versions, error) {
-	chart, err := helm.Embedded()
+	c, err := helm.Embedded()
 	if err != nil {
 		return nil, err
 	}
-	return &Versions{
-		SchemaVersion: 1,
-		Client:        clientVersion{version.Version, version.Commit, version.Date},
-		Chart:         chartVersion{chart.Version(), chart.AppVersion()},
-	}, nil
-}
-
-// Helm reads a release. *helm.Client has it.
-type Helm interface {
-	Get(ctx context.Context, name string) (*helm.Release, error)
+	v := &Versions{SchemaVersion: 1, Chart: chart{c.Version(), c.AppVersion()}}
+	v.Client.Version, v.Client.Commit, v.Client.Date = version.Version, version.Commit, version.Date
+	return v, nil
 }
 
 // Ask adds what the cluster says.
-func (v *Versions) Ask(ctx context.Context, c *cluster.Cluster, releases Helm, name string) error {
+func (v *Versions) Ask(ctx context.Context, c *cluster.Cluster, releases *helm.Client, name string) error {
 	info, err := c.Ping(ctx)
 	if err != nil {
 		return err
 	}
 	v.Server = info.GitVersion
-	release, err := releases.Get(ctx, name)
-	if errors.Is(err, helm.ErrReleaseNotFound) {
-		return nil
+	r, err := releases.Get(ctx, name)
+	if err == nil {
+		v.Release = &release{r.Name, r.Namespace, r.Revision, r.Status, chart{r.ChartVersion, r.AppVersion}}
+	} else if errors.Is(err, helm.ErrReleaseNotFound) {
+		err = nil
 	}
-	if err != nil {
-		return c.Explain(err)
-	}
-	v.Release = &chartRelease{
-		Name: release.Name, Namespace: release.Namespace, Revision: release.Revision, Status: release.Status,
-		chartVersion: chartVersion{release.ChartVersion, release.AppVersion},
-	}
-	return nil
+	return c.Explain(err)
 }
 
 // WriteText writes the versions for people.

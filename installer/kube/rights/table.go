@@ -43,8 +43,8 @@ var rows = []Right{
 	// csccm test.
 	need("get", "namespaces", Tested, "test", "the namespace of the test").when("`--in` is given"),
 	need("create delete", "namespaces", Tested, "test", "the namespace of the test").when("`--in` is not given"),
-	need("create get list delete", "services", Tested, "test", "the Service that is tested"),
-	need("create get list delete", "pods", Tested, "test", "the Pods that answer and ask"),
+	need("create get delete", "services", Tested, "test", "the Service that is tested"),
+	need("create get delete", "pods", Tested, "test", "the Pods that answer and ask"),
 	need("get", "pods/log", Tested, "test", "what the Pod that asks has seen"),
 	need("list", "events", Tested, "test", "why the Service has no address"),
 
