@@ -49,7 +49,7 @@ func create(ctx context.Context, t *task, name string) error {
 	if k == nil {
 		t.plan.Changes = different
 		if t.Install != nil {
-			t.plan.Changes = append(different, Change{What: "when it runs, install", To: "csccm"})
+			t.plan.Changes = append(t.plan.Changes, Change{What: "when it runs, install", To: "csccm"})
 		}
 	} else if len(different) > 0 && k.Type == cloudapi.CloudManaged {
 		var texts []string

@@ -73,7 +73,7 @@ func TestTheProviderIsReplaced(t *testing.T) {
 	require.Equal(t, "{SHA-256}"+hex.EncodeToString(digest[:]), result.Checksum)
 
 	// From that ISO once more, or from a folder of its layout: nothing but the provider is new.
-	for _, from := range []string{o.To, testenv.Files(files).Folder(t)} {
+	for _, from := range []string{o.To, files.Folder(t)} {
 		_, same := made(t, options(t, from))
 		require.Equal(t, files, same)
 	}
