@@ -70,8 +70,8 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 		ValidArgsFunction: cli.CompleteFrom(g, cluster.NodeNames),
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
 		o.Nodes = args
-		if undo && (len(o.Nodes) > 0 || o.ReplaceNoExecute) {
-			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes and --replace-no-execute")
+		if undo && len(o.Nodes) > 0 {
+			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes")
 		}
 		if err := pace(o.MaxParallel, o.PerNode); err != nil {
 			return err
@@ -91,7 +91,6 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 		return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e) })
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&o.ReplaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
 	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.BoolVar(&undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
 	addPace(flags, &o.MaxParallel, &o.PerNode)

@@ -61,7 +61,7 @@ func TestCommandsAndTheirProblems(t *testing.T) {
 		require.Len(t, commands, 1, line)
 		require.Equal(t, want, commands[0].Problem(root), line)
 	}
-	none, err := Commands([]Page{Parse("a.md", []byte("```yaml\ncsccm bad\n```\n\n`csccm-journal` and `helm csccm`\n"))}, "csccm")
+	none, err := Commands([]Page{Parse("a.md", []byte("```yaml\ncsccm bad\n```\n\n`csccm-cloudstack` and `helm csccm`\n"))}, "csccm")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

@@ -25,26 +25,24 @@ type Operation struct {
 
 	// Question asks for the consent to the steps; without a message it is What.
 	Question prompt.Question
-	// Plan is what -o json and yaml write. Show prints the plan for a person.
+	// Plan is what -o json and yaml write. Show prints the plan for a person; a *Plan needs none.
 	Plan any
 	Show func(w io.Writer) error
 	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
 	Check func(ctx context.Context) error
 	// Prepare runs after the consent and before the journal is opened; may be nil.
 	Prepare func(ctx context.Context) error
-	// Steps carry the plan out; none means that there is nothing to do, and the result is written at once.
+	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
 	Steps []Step
-	// Result returns what -o json and yaml write after the steps. Without it, the steps complete the plan, which is then
-	// shown in every run and written however the run ends.
-	Result func() any
-	// Done prints the result for a person; may be nil.
+	// Done prints the result of the steps for a person; may be nil.
 	Done func(w io.Writer) error
 }
 
-// Run shows the plan, checks it, asks, carries the steps out and writes the result. A dry run ends after the check.
+// Run shows the plan, checks it, asks, and carries the steps out. A dry run ends after the check. Programs get the plan alone, however
+// the run ends.
 func (e *Env) Run(ctx context.Context, op Operation) error {
 	err := e.run(ctx, &op)
-	if e.Structured() && op.Result == nil {
+	if e.Structured() {
 		if werr := report.Encode(e.Out, e.Output, op.Plan); err == nil {
 			err = werr
 		}
@@ -53,8 +51,14 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 }
 
 func (e *Env) run(ctx context.Context, op *Operation) error {
-	dry := e.DryRun && (op.Result == nil || len(op.Steps) > 0)
-	if err := e.show(op, dry); err != nil {
+	where := ""
+	if len(op.Steps) > 0 {
+		where = upperFirst(e.Where()) + "\n"
+	}
+	if p, ok := op.Plan.(*Plan); ok && op.Show == nil {
+		op.Show = func(w io.Writer) error { return p.WriteText(w, e.StyleOf(w)) }
+	}
+	if err := e.write(where, op.Show); err != nil {
 		return err
 	}
 	if op.Check != nil {
@@ -62,34 +66,16 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 			return err
 		}
 	}
-	if dry {
+	if e.DryRun || len(op.Steps) == 0 {
 		return nil
 	}
-	if len(op.Steps) > 0 {
-		if op.Result != nil && !e.Yes {
-			if err := e.showPlan(op, e.ErrOut); err != nil {
-				return err
-			}
-		}
-		if err := e.Agreed(ctx, op.What, op.Question); err != nil {
-			return err
-		}
-		if err := e.carryOut(ctx, op); err != nil {
-			return err
-		}
-	}
-	switch {
-	case e.Structured() && op.Result != nil:
-		return report.Encode(e.Out, e.Output, op.Result())
-	case e.Structured() || op.Done == nil:
-		return nil
-	}
-	text := page{to: e.Out}
-	if err := op.Done(&text); err != nil {
+	if err := e.Agreed(ctx, op.What, op.Question); err != nil {
 		return err
 	}
-	_, err := io.WriteString(e.Out, e.StyleOf(e.Out).Commands(text.String()))
-	return err
+	if err := e.carryOut(ctx, op); err != nil || op.Done == nil {
+		return err
+	}
+	return e.write("", op.Done)
 }
 
 // page is text before it is written, in the style of where it goes.
@@ -111,34 +97,20 @@ func (e *Env) Where() string {
 	return name + ", namespace " + c.Namespace
 }
 
-// showPlan shows the plan for a person. Where there is something to do, the cluster is named first.
-func (e *Env) showPlan(op *Operation, w io.Writer) error {
-	text := page{to: w}
-	if err := op.Show(&text); err != nil {
+// write writes what show prints for a person, below a heading.
+func (e *Env) write(heading string, show func(io.Writer) error) error {
+	if e.Structured() {
+		return nil
+	}
+	text := page{to: e.Out}
+	if err := show(&text); err != nil {
 		return err
 	}
-	where := ""
-	if len(op.Steps) > 0 {
-		where = upperFirst(e.Where()) + "\n"
-	}
-	_, err := io.WriteString(w, where+e.StyleOf(w).Commands(text.String()))
+	_, err := io.WriteString(e.Out, heading+e.StyleOf(e.Out).Commands(text.String()))
 	return err
 }
 
 func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-// show writes the plan where it is the result: in dry runs, and where plan and result are one.
-func (e *Env) show(op *Operation, dry bool) error {
-	switch {
-	case op.Result != nil && !dry:
-		return nil
-	case !e.Structured():
-		return e.showPlan(op, e.Out)
-	case op.Result != nil:
-		return report.Encode(e.Out, e.Output, op.Plan)
-	}
-	return nil
-}
 
 func (e *Env) carryOut(ctx context.Context, op *Operation) (err error) {
 	if op.Prepare != nil {
@@ -147,11 +119,15 @@ func (e *Env) carryOut(ctx context.Context, op *Operation) (err error) {
 		}
 	}
 	s := e.Session(op.Name, op.Back)
-	defer func() { s.Close(ctx, err) }()
+	defer func() {
+		s.Close(err)
+		if p, ok := op.Plan.(*Plan); ok {
+			p.Done = s.done
+		}
+	}()
 	if err := s.Open(); err != nil {
 		return err
 	}
-	s.Publish(ctx)
 	return s.Run(ctx, op.Steps...)
 }
 

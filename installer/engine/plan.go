@@ -20,6 +20,8 @@ type Plan struct {
 	Context       Context  `json:"context"`
 	Changes       []Change `json:"changes"`
 	Warnings      []string `json:"warnings,omitempty"`
+	// Done is what the steps have changed; empty in a plan that was not carried out.
+	Done []string `json:"done,omitempty"`
 }
 
 // Context is the cluster that a plan is for.

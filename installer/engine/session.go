@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/csccm/csccm/installer/engine/journal"
@@ -30,6 +31,7 @@ type Session struct {
 	name    string
 	back    string
 	journal *journal.Journal // nil until something is changed
+	done    []string         // what the steps have noted
 }
 
 // Session returns the session of a command. back says how to undo it, for a run that was stopped.
@@ -41,23 +43,20 @@ func (s *Session) Open() error {
 		return nil
 	}
 	e := s.env
-	o := journal.Options{Path: e.Journal, Clock: e.Clock, Command: s.name, Scrub: e.Scrub, Warn: e.Progress.Warn}
-	if e.Cluster != nil {
-		o.Kube, o.Namespace = e.Cluster.Kube, e.Cluster.Namespace
-	}
-	j, err := journal.Open(o)
+	j := &journal.Journal{Path: e.Journal, Clock: e.Clock, Command: s.name, Scrub: e.Scrub, Warn: e.Progress.Warn}
+	err := j.Open()
 	if err == nil {
 		s.journal, e.Record = j, j.Record
 	}
 	return err
 }
 
-// Publish writes the journal's copy into the cluster, if there is one, now and after each later entry. The namespace must
-// exist.
-func (s *Session) Publish(ctx context.Context) { s.journal.Publish(ctx) }
-
 // Close records how the run ended.
-func (s *Session) Close(ctx context.Context, err error) { s.journal.Close(ctx, err) }
+func (s *Session) Close(err error) {
+	if s.journal != nil {
+		s.journal.Close(err)
+	}
+}
 
 // Run carries steps out. ^C ends the run between two steps.
 func (s *Session) Run(ctx context.Context, steps ...Step) error {
@@ -73,19 +72,24 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 	if ctx.Err() != nil {
 		return s.stopped(ctx, step.Name)
 	}
-	var notes []string
-	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	var mu sync.Mutex // steps may do several things at a time
+	before := len(s.done)
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.done = append(s.done, fmt.Sprintf(format, args...))
+	}
 	if !step.ReadOnly {
 		if err := s.Open(); err != nil {
 			return err
 		}
-		if err := s.journal.Begin(ctx, step.Name); err != nil {
+		if err := s.journal.Begin(step.Name); err != nil {
 			return err
 		}
 	}
 	err := step.Do(ctx, note)
 	if !step.ReadOnly {
-		s.journal.Finish(ctx, step.Name, err, notes...)
+		s.journal.Finish(step.Name, err, s.done[before:]...)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.env.Progress.Fail("") // what the step has begun to show
@@ -112,7 +116,7 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 	if s.back != "" {
 		e.Fix += "; " + s.back
 	}
-	if path := s.journal.Path(); path != "" {
+	if path := s.journal.Path; path != "" {
 		e.Fix += "; what was done is in " + path
 	}
 	return e

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -43,54 +42,41 @@ const (
 type Executor struct {
 	*engine.Env
 	PerNode     time.Duration // 0 = DefaultPerNode
-	MaxParallel int           // nodes at a time after the canary; 0 = 1
-
-	mu   sync.Mutex
-	done []string // nodes that were initialised
+	MaxParallel int           // nodes at a time after the first; 0 = 1
 }
 
 // Initialise carries a plan out: one node alone at first, then the others, MaxParallel at a time. The first failure stops it.
-func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
-	if err := p.Blocked(); err != nil || p.Canary == "" {
+func (e *Executor) Initialise(ctx context.Context, p *Plan, note engine.Note) error {
+	if err := p.Blocked(); err != nil || len(p.Order) == 0 {
 		return err
 	}
-	e.Progress.Step("Initialising node %s, alone at first", p.Canary)
-	if err := e.one(ctx, p.Canary); err != nil {
+	e.Progress.Step("Initialising node %s, alone at first", p.Order[0])
+	if err := e.one(ctx, p.Order[0], note); err != nil || len(p.Order) == 1 {
 		return err
 	}
-	e.Progress.Done("")
-	if len(p.Rest) == 0 {
-		return nil
-	}
-	e.Progress.Step("Initialising %s", english.Plural(len(p.Rest), "more node", ""))
+	e.Progress.Step("Initialising %s", english.Plural(len(p.Order)-1, "more node", ""))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
-	for _, name := range p.Rest {
+	for _, name := range p.Order[1:] {
 		group.Go(func() error {
 			if gctx.Err() != nil {
 				return nil //nolint:nilerr // another node failed, or the run ends; this one is untouched
 			}
-			return e.one(gctx, name)
+			return e.one(gctx, name, note)
 		})
 	}
-	err := cmp.Or(group.Wait(), context.Cause(ctx))
-	if err == nil {
-		e.Progress.Done("")
-	}
-	return err
+	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
 // one taints a node, waits, and takes the taint back when the wait fails.
-func (e *Executor) one(ctx context.Context, name string) error {
+func (e *Executor) one(ctx context.Context, name string, note engine.Note) error {
 	start := e.Clock.Now()
 	if err := e.patch(ctx, name, "setting the taint on", e.add); err != nil {
 		return err
 	}
 	err := e.Await(ctx, name)
 	if err == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.done = append(e.done, name)
+		note("initialised %s", name)
 		e.Progress.Info("node %s initialised after %s", name, e.Clock.Since(start).Round(10*time.Millisecond))
 		return nil
 	}
@@ -171,24 +157,6 @@ func unmark(n *corev1.Node) {
 	delete(n.Annotations, MarkAnnotation)
 	delete(n.Annotations, BeforeAnnotation)
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&own) && t.Value == Value })
-}
-
-// Soften replaces the effect NoExecute of the nodes that the plan names. They wait for the controller as before.
-func (e *Executor) Soften(ctx context.Context, p *Plan) error {
-	if err := p.Blocked(); err != nil {
-		return err
-	}
-	for _, name := range p.Soften {
-		if err := e.patch(ctx, name, "replacing the taint of", func(n *corev1.Node) {
-			if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
-				n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return node.Evicts(t) || t.MatchTaint(&own) })
-				n.Spec.Taints = append(n.Spec.Taints, own)
-			}
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // patch changes a node, again when somebody was faster. spec.taints is one list that a patch replaces, so the patch is only

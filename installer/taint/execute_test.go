@@ -41,6 +41,13 @@ type env struct {
 	broken string
 	busy   int // nodes tainted and not yet initialised
 	most   int // at the same time
+	noted  []string
+}
+
+func (e *env) note(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.noted = append(e.noted, fmt.Sprintf(format, args...))
 }
 
 func newEnv(t *testing.T, nodes ...corev1.Node) *env {
@@ -113,17 +120,17 @@ func (e *env) plan() *Plan {
 	return planOf(e.all()...)
 }
 
-func (e *env) initialise() error { return e.Initialise(e.t.Context(), e.plan()) }
+func (e *env) initialise() error { return e.Initialise(e.t.Context(), e.plan(), e.note) }
 
 // undo is csccm taint --undo.
-func (e *env) undo() []Undone {
+func (e *env) undo() engine.Plan {
 	e.t.Helper()
 	var out bytes.Buffer
 	e.Out, e.ErrOut, e.Yes, e.Output = &out, &out, true, "json"
 	require.NoError(e.t, Undo(e.t.Context(), e.Env))
-	var r UndoResult
-	require.NoError(e.t, json.Unmarshal(out.Bytes(), &r))
-	return r.Nodes
+	var p engine.Plan
+	require.NoError(e.t, json.Unmarshal(out.Bytes(), &p))
+	return p
 }
 
 // three are a node of the control plane and two workers, one with a taint of others.
@@ -136,7 +143,7 @@ func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
 	e := three(t)
 	require.NoError(t, e.initialise())
-	require.Equal(t, []string{"w-1", "w-2", "cp-1"}, e.done)
+	require.Equal(t, []string{"initialised w-1", "initialised w-2", "initialised cp-1"}, e.noted)
 	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, e.log)
 	require.Equal(t, 1, e.most)
 	n := e.node("w-1")
@@ -157,7 +164,7 @@ func TestExecuteInParallel(t *testing.T) {
 	e := newEnv(t, nodes...)
 	e.MaxParallel = 3
 	p := NewPlan(Facts{Nodes: nodes, VMs: lookup(list...)})
-	require.NoError(t, e.Initialise(t.Context(), p))
+	require.NoError(t, e.Initialise(t.Context(), p, e.note))
 	require.Equal(t, []string{"taint n-0", "init n-0"}, e.log[:2], "the canary is alone")
 	require.LessOrEqual(t, e.most, 3)
 	for _, n := range e.all() {
@@ -189,7 +196,7 @@ func TestExecuteLeavesForeignTaint(t *testing.T) {
 	p := planOf(aNode("w-1", "10.1.1.21"))
 	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule))) // set since
 	e.broken = "w-1"
-	require.Error(t, e.Initialise(t.Context(), p))
+	require.Error(t, e.Initialise(t.Context(), p, e.note))
 	require.Empty(t, e.log)
 	require.Len(t, e.node("w-1").Spec.Taints, 1)
 }
@@ -208,7 +215,7 @@ func TestExecuteInterrupted(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	require.ErrorIs(t, e.Initialise(ctx, p), why)
+	require.ErrorIs(t, e.Initialise(ctx, p, e.note), why)
 	require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)
 	require.Empty(t, e.node("w-1").Spec.Taints)
 }
@@ -217,9 +224,7 @@ func TestExecuteRefusesBlockedPlan(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22", notReady))
 	p := e.plan()
-	for _, do := range []func(context.Context, *Plan) error{e.Initialise, e.Soften} {
-		require.ErrorContains(t, do(t.Context(), p), "node w-2 is not Ready")
-	}
+	require.ErrorContains(t, e.Initialise(t.Context(), p, e.note), "node w-2 is not Ready")
 	require.Empty(t, e.log)
 }
 
@@ -246,48 +251,34 @@ func TestNamedNodeIsInitialisedAgain(t *testing.T) {
 	nodes := e.all()
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == "w-1" })
 	nodes[i].Labels[corev1.LabelTopologyZone] = "mars"
-	require.Empty(t, planOf(nodes...).Canary)
+	require.Empty(t, planOf(nodes...).Order)
 
 	p := NewPlan(Facts{Nodes: nodes, VMs: vms, Only: []string{"w-1"}})
-	require.Equal(t, "w-1", p.Canary)
-	require.Empty(t, p.Rest)
+	require.Equal(t, []string{"w-1"}, p.Order)
 	require.Len(t, p.Items, 1)
 	require.Contains(t, p.Items[0].Notes[0], "label topology.kubernetes.io/zone changes from mars to zone-1")
-}
-
-// A taint that evicts Pods is replaced by one that does not; the controller initialises the node by it.
-func TestReplaceNoExecute(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, aNode("w-1", "10.1.1.21", otherTaint("dedicated"), tainted(corev1.TaintEffectNoExecute)))
-	require.Equal(t, "find out who sets it, then: csccm taint --replace-no-execute", e.plan().Problems[0].Remedy)
-	p := NewPlan(Facts{Nodes: e.all(), VMs: vms, ReplaceNoExecute: true})
-	require.True(t, p.Needed())
-	require.Empty(t, p.Problems)
-	require.NoError(t, e.Soften(t.Context(), p))
-	taints := e.node("w-1").Spec.Taints
-	require.Len(t, taints, 2)
-	require.Equal(t, "dedicated", taints[0].Key)
-	require.Equal(t, Effect, taints[1].Effect)
 }
 
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane),
 		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")), aNode("w-2", "10.1.1.22"))
-	require.NoError(t, e.Initialise(t.Context(), planOf(*e.node("w-1"))))
+	require.NoError(t, e.Initialise(t.Context(), planOf(*e.node("w-1")), e.note))
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
-	require.NoError(t, e.one(t.Context(), "w-1"), "another run does not hide what was before")
+	require.NoError(t, e.one(t.Context(), "w-1", e.note), "another run does not hide what was before")
 	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
 	e.DryRun = true
 	planned := e.undo()
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
 	e.DryRun = false
 	undone := e.undo()
-	require.Equal(t, undone[0].Changes, planned[0].Changes)
-	require.Len(t, undone, 1, "the others were not tainted by csccm")
-	require.Equal(t, []string{"topology.kubernetes.io/zone from zone-1 to old", corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed"}, undone[0].Changes)
-	require.True(t, undone[0].Done)
-	require.Equal(t, "external-cloudstack://"+id2, undone[0].KeepsProviderID)
+	require.Empty(t, planned.Done)
+	require.Equal(t, []string{"set back w-1"}, undone.Done, "the others were not tainted by csccm")
+	require.Equal(t, undone.Changes, planned.Changes)
+	require.Equal(t, []engine.Change{{Part: "Node", Text: "w-1", Lines: []string{
+		`topology.kubernetes.io/zone from "zone-1" to "old"`, corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed",
+		"the provider ID external-cloudstack://" + id2 + " stays",
+	}}}, undone.Changes)
 	n := e.node("w-1")
 	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
 	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)
@@ -295,7 +286,7 @@ func TestUndo(t *testing.T) {
 	require.NotContains(t, n.Annotations, BeforeAnnotation)
 	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
 
-	require.Empty(t, e.undo())
+	require.Empty(t, e.undo().Done)
 }
 
 // An undo takes a taint back that a killed csccm left.
@@ -303,7 +294,7 @@ func TestUndoTakesOwnTaintBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"))
 	require.NoError(t, e.patch(t.Context(), "w-1", "", e.add))
-	require.Contains(t, e.undo()[0].Changes, "taint "+Key+" is removed")
+	require.Contains(t, e.undo().Changes[0].Lines, "taint "+Key+" is removed")
 	require.Empty(t, e.node("w-1").Spec.Taints)
 	require.NotContains(t, e.node("w-1").Annotations, BeforeAnnotation)
 }

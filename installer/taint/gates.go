@@ -4,93 +4,131 @@
 package taint
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// The gates of one node; see also clusterGates.
+const (
+	GateNoExecute  = "no-execute"
+	GateVM         = string(node.GateVM)
+	GateReady      = string(node.GateReady)
+	GateInternalIP = string(node.GateInternalIP)
+	GateNodeIP     = string(node.GateNodeIP)
 )
 
 // ClusterFacts is what the gates of the whole cluster look at.
 type ClusterFacts struct {
 	// MayPatch: the caller may patch nodes.
 	MayPatch bool
+	// OtherControllers names cloud controller managers at work beside ours.
+	OtherControllers []string
 	// ControllerReady is how many Pods of the controller are ready, Leader who holds its lease now.
 	ControllerReady int
 	Leader          string
 	Volumes         []corev1.PersistentVolume
 	Pods            []corev1.Pod
 	Deployments     []appsv1.Deployment
-	Webhooks        []Webhook
+	// Webhooks are asked about changes of nodes, and refuse them when they do not answer.
+	Webhooks []string
 	// OldRules is how many load balancer rules have names of older providers.
 	OldRules int
-}
-
-// Webhook is an admission webhook that is asked about changes of nodes and refuses them when it
-// does not answer.
-type Webhook struct{ Configuration, Name string }
-
-// asksAboutNodes reports whether rules of a webhook cover updates of nodes.
-func asksAboutNodes(rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType) bool {
-	if policy != nil && *policy == admissionv1.Ignore {
-		return false
-	}
-	return slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
-		group := slices.Contains(r.APIGroups, "") || slices.Contains(r.APIGroups, "*")
-		resource := slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "*/*" || s == "nodes" || s == "nodes/*" })
-		operation := slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll)
-		return group && resource && operation
-	})
 }
 
 // labelChange is a label that gets another value.
 type labelChange struct{ key, was string }
 
-// judgeCluster checks the gates that are no single node's.
-func (p *Plan) judgeCluster(f *ClusterFacts) {
-	if !f.MayPatch {
-		p.problem(GatePermission, "", "you may not patch nodes", "use a context of a cluster administrator (--context, --as)")
-	}
-	switch {
-	case f.ControllerReady == 0:
-		p.problem(GateController, "", "no Pod of the controller is ready: nothing would take the taint away", "run csccm doctor")
-	case f.Leader == "":
-		p.problem(GateController, "", "no controller holds the lease: nothing would take the taint away", "run csccm doctor")
-	}
-	if f.OldRules > 0 {
-		p.problem(GateRules, "", fmt.Sprintf("%d load balancer rules have names of older providers", f.OldRules), "run csccm migrate-rules first")
-	}
-	for _, w := range f.Webhooks {
-		p.problem(GateWebhook, "", fmt.Sprintf("webhook %s (%s) is asked about every change of a node and refuses it when it does not answer", w.Name, w.Configuration),
-			"see that it answers, then pass over this with --skip-gate "+GateWebhook)
-	}
-	for i := range f.Deployments {
-		d := &f.Deployments[i]
-		if unfinished(d) {
-			p.problem(GateRollout, "", fmt.Sprintf("Deployment %s/%s is rolling out: %d of %d Pods are updated and available", d.Namespace, d.Name,
-				min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), ptr.Deref(d.Spec.Replicas, 1)), "wait for its end, so that new trouble is not mistaken for old")
+// clusterGates are the gates that are no single node's: what is in the way of an initialisation that changes labels, and what to do.
+var clusterGates = []struct {
+	name, remedy string
+	found        func(*ClusterFacts, []labelChange) []string
+}{
+	{"other-controller", "stop it first; two controllers would both write to the nodes", func(f *ClusterFacts, _ []labelChange) []string {
+		return each("another cloud controller manager is at work: %s", f.OtherControllers)
+	}},
+	{"permission", "use a context of a cluster administrator (--context, --as)", func(f *ClusterFacts, _ []labelChange) []string {
+		return when(!f.MayPatch, "you may not patch nodes")
+	}},
+	{"controller", "run csccm doctor", func(f *ClusterFacts, _ []labelChange) []string {
+		return when(f.ControllerReady == 0 || f.Leader == "", "no Pod of the controller is ready and holds the lease: nothing would take the taint away")
+	}},
+	{"rules", "run csccm migrate-rules first", func(f *ClusterFacts, _ []labelChange) []string {
+		return when(f.OldRules > 0, fmt.Sprintf("%d load balancer rules have names of older providers", f.OldRules))
+	}},
+	{"webhook", "see that it answers, then pass over this with --skip-gate webhook", func(f *ClusterFacts, _ []labelChange) []string {
+		return each("webhook %s is asked about every change of a node and refuses it when it does not answer", f.Webhooks)
+	}},
+	{"rollout", "wait for its end, so that new trouble is not mistaken for old", func(f *ClusterFacts, _ []labelChange) []string {
+		var names []string
+		for i := range f.Deployments {
+			if d := &f.Deployments[i]; unfinished(d) {
+				names = append(names, d.Namespace+"/"+d.Name)
+			}
+		}
+		return each("Deployment %s is rolling out", names)
+	}},
+	{
+		string(node.GateLabels),
+		"set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first",
+		boundToLabels,
+	},
+}
+
+// neverSkipped are the gates that cannot be passed over.
+var neverSkipped = []string{GateNoExecute, "permission"}
+
+// Gates are all gates that can be passed over.
+func Gates() []string {
+	out := []string{GateVM, GateReady, GateInternalIP, GateNodeIP}
+	for _, g := range clusterGates {
+		if !slices.Contains(neverSkipped, g.name) {
+			out = append(out, g.name)
 		}
 	}
-	p.judgeLabels(f)
+	return out
+}
+
+func when(is bool, text string) []string {
+	if is {
+		return []string{text}
+	}
+	return nil
+}
+
+func each(format string, names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, fmt.Sprintf(format, name))
+	}
+	return out
 }
 
 // unfinished reports whether a rollout is on its way; one that gave up is not.
 func unfinished(d *appsv1.Deployment) bool {
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
-			return false
-		}
-	}
-	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
+	gaveUp := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
+	})
+	return !gaveUp && (d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused)
 }
 
-// judgeLabels looks for what is bound to labels that change: a volume in a zone whose name changes
-// cannot be mounted any more, a Pod that selects the old value is not scheduled again.
-func (p *Plan) judgeLabels(f *ClusterFacts) {
-	for _, c := range p.changes {
+// boundToLabels looks for what is bound to labels that change: a volume in a zone whose name changes cannot be mounted any more, a
+// Pod that selects the old value is not scheduled again.
+func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
+	for _, c := range changes {
 		var bound []string
 		for i := range f.Volumes {
 			if v := &f.Volumes[i]; v.Spec.NodeAffinity != nil && selects(v.Spec.NodeAffinity.Required, c) {
@@ -104,17 +142,14 @@ func (p *Plan) judgeLabels(f *ClusterFacts) {
 				bound = append(bound, "Pod "+f.Pods[i].Namespace+"/"+f.Pods[i].Name)
 			}
 		}
-		if len(bound) == 0 {
-			continue
-		}
-		slices.Sort(bound)
-		more := ""
 		if n := len(bound) - 5; n > 0 {
-			bound, more = bound[:5], fmt.Sprintf(" and %d more", n)
+			bound = append(bound[:5], fmt.Sprintf("%d more", n))
 		}
-		p.problem(GateLabels, "", fmt.Sprintf("label %s=%s changes, and is what %s%s select nodes by", c.key, c.was, strings.Join(bound, ", "), more),
-			"set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first")
+		if len(bound) > 0 {
+			out = append(out, fmt.Sprintf("label %s=%s changes, and is what %s select nodes by", c.key, c.was, strings.Join(bound, ", ")))
+		}
 	}
+	return out
 }
 
 func selects(s *corev1.NodeSelector, c labelChange) bool {
@@ -123,4 +158,60 @@ func selects(s *corev1.NodeSelector, c labelChange) bool {
 			return e.Key == c.key && e.Operator == corev1.NodeSelectorOpIn && slices.Contains(e.Values, c.was)
 		})
 	})
+}
+
+// GatherCluster reads what the gates of the whole cluster look at, except OtherControllers and OldRules.
+func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, name lease.Name, c clock.PassiveClock) (*ClusterFacts, error) {
+	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	f := &ClusterFacts{
+		MayPatch:    review.Status.Allowed,
+		Deployments: cluster.List(ctx, &err, kube.AppsV1().Deployments(metav1.NamespaceAll).List).Items,
+		Volumes:     cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items,
+		Pods:        cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceAll).List).Items,
+	}
+	mutating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List).Items
+	validating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List).Items
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if p.Namespace == namespace && cluster.InRelease(p.Labels, release) && cluster.PodReady(p) {
+			f.ControllerReady++
+		}
+	}
+	for i := range mutating {
+		for _, w := range mutating[i].Webhooks {
+			f.addWebhook(mutating[i].Name, w.Name, w.Rules, w.FailurePolicy)
+		}
+	}
+	for i := range validating {
+		for _, w := range validating[i].Webhooks {
+			f.addWebhook(validating[i].Name, w.Name, w.Rules, w.FailurePolicy)
+		}
+	}
+	l, err := lease.Get(ctx, kube, name)
+	if age, lasts, held := lease.Age(l, c); err == nil && held && age <= 2*lasts {
+		f.Leader = lease.Holder(l)
+	}
+	return f, err
+}
+
+// addWebhook adds a webhook that is asked about updates of nodes, and refuses them when it does not answer.
+func (f *ClusterFacts) addWebhook(configuration, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType) {
+	if ptr.Deref(policy, admissionv1.Fail) == admissionv1.Ignore {
+		return
+	}
+	if slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
+		group := slices.Contains(r.APIGroups, "") || slices.Contains(r.APIGroups, "*")
+		resource := slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "*/*" || s == "nodes" || s == "nodes/*" })
+		return group && resource && (slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll))
+	}) {
+		f.Webhooks = append(f.Webhooks, fmt.Sprintf("%s (%s)", name, configuration))
+	}
 }

@@ -58,20 +58,21 @@ func TestClusterGates(t *testing.T) {
 		text   string
 	}{
 		"all well":                 {func(*ClusterFacts) {}, "", ""},
-		"no permission":            {func(f *ClusterFacts) { f.MayPatch = false }, GatePermission, "may not patch"},
-		"controller not ready":     {func(f *ClusterFacts) { f.ControllerReady = 0 }, GateController, "no Pod"},
-		"no leader":                {func(f *ClusterFacts) { f.Leader = "" }, GateController, "lease"},
-		"old rules":                {func(f *ClusterFacts) { f.OldRules = 3 }, GateRules, "3 load balancer rules"},
-		"webhook":                  {func(f *ClusterFacts) { f.Webhooks = []Webhook{{"policy", "nodes.example.org"}} }, GateWebhook, "nodes.example.org"},
-		"rollout":                  {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, GateRollout, "default/app is rolling out: 1 of 3"},
-		"rollout not seen yet":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, GateRollout, "rolling out"},
+		"no permission":            {func(f *ClusterFacts) { f.MayPatch = false }, "permission", "may not patch"},
+		"controller not ready":     {func(f *ClusterFacts) { f.ControllerReady = 0 }, "controller", "no Pod"},
+		"no leader":                {func(f *ClusterFacts) { f.Leader = "" }, "controller", "lease"},
+		"other controller":         {func(f *ClusterFacts) { f.OtherControllers = []string{"Deployment kube-system/other"} }, "other-controller", "kube-system/other"},
+		"old rules":                {func(f *ClusterFacts) { f.OldRules = 3 }, "rules", "3 load balancer rules"},
+		"webhook":                  {func(f *ClusterFacts) { f.Webhooks = []string{"nodes.example.org (policy)"} }, "webhook", "nodes.example.org"},
+		"rollout":                  {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, "rollout", "default/app is rolling out"},
+		"rollout not seen yet":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, "rollout", "rolling out"},
 		"finished rollout":         {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 3)} }, "", ""},
-		"volume in the old zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("old") }, GateLabels, "PersistentVolume data"},
+		"volume in the old zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("old") }, "labels", "PersistentVolume data"},
 		"volume in another zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("elsewhere") }, "", ""},
-		"Pod selects the old zone": {func(f *ClusterFacts) { f.Pods = pod(corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}) }, GateLabels, "Pod a/b"},
+		"Pod selects the old zone": {func(f *ClusterFacts) { f.Pods = pod(corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}) }, "labels", "Pod a/b"},
 		"Pod with affinity": {func(f *ClusterFacts) {
 			f.Pods = pod(corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms("old")}}})
-		}, GateLabels, "Pod a/b"},
+		}, "labels", "Pod a/b"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestNoExecuteIsNeverPassedOver(t *testing.T) {
 	t.Parallel()
 	p := NewPlan(Facts{
 		Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), aNode("w-2", "10.1.1.22")}, VMs: vms,
-		SkipGates: append(Gates(), GateNoExecute, GatePermission),
+		SkipGates: append(Gates(), GateNoExecute, "permission"),
 	})
 	require.Equal(t, []string{"no-execute w-1"}, gates(p))
 }
@@ -143,7 +144,7 @@ func TestGatherCluster(t *testing.T) {
 	require.True(t, f.MayPatch)
 	require.Equal(t, 1, f.ControllerReady)
 	require.Equal(t, "me", f.Leader)
-	require.Equal(t, []Webhook{{"m", "all"}, {"v", "nodes"}}, f.Webhooks)
+	require.Equal(t, []string{"all (m)", "nodes (v)"}, f.Webhooks)
 	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", lease.Name{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
 	require.NoError(t, err)
 	require.Empty(t, f.Leader, "a lease that nobody renews is nobody's")

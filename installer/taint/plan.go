@@ -14,6 +14,7 @@
 package taint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
@@ -44,32 +46,34 @@ const (
 	StateForeign State = "keeps foreign" // another provider's ID, which can never be changed
 )
 
+// does says in a plan what happens to a node.
+var does = map[State]string{
+	StateDone:    "is initialised",
+	StateWaiting: "waits for the controller",
+	StateForeign: "keeps its provider ID",
+	StateNeeds:   "is initialised by a taint (PreferNoSchedule)",
+}
+
 // Facts is what a plan rests on.
 type Facts struct {
 	Nodes []corev1.Node
 	VMs   *inventory.VMSnapshot
 	// Region of the cloud-config; "" = the zone's name.
 	Region string
-	// OtherControllers names cloud controller managers at work beside ours.
-	OtherControllers []string
-	// Cluster is what the gates of the whole cluster look at; nil leaves them out: an install has
-	// other checks for the same.
-	Cluster *ClusterFacts
 	// LabelForm of the instance type, as the controller is told.
 	LabelForm node.LabelForm
+	// Cluster is what the gates of the whole cluster look at; nil leaves them out: an install has other checks for the same.
+	Cluster *ClusterFacts
 	// Only, if not empty, names the nodes to plan for. Those that are initialised are initialised again.
 	Only []string
-	// ReplaceNoExecute has the effect NoExecute of the taint replaced, where a node has it.
-	ReplaceNoExecute bool
-	// SkipGates are passed over, by name; GateNoExecute and GatePermission never are.
+	// SkipGates are passed over, by name; neverSkipped never are.
 	SkipGates []string
 }
 
 // Item is a node in the plan.
 type Item struct {
-	Name         string `json:"name"`
-	ControlPlane bool   `json:"controlPlane"`
-	State        State  `json:"state"`
+	Name  string `json:"name"`
+	State State  `json:"state"`
 	// VM, Zone and Type are what the node will get; empty without a VM.
 	VM   string `json:"vm,omitempty"`
 	Zone string `json:"zone,omitempty"`
@@ -88,31 +92,42 @@ type Problem struct {
 
 // Plan says which nodes are to be tainted, in which order.
 type Plan struct {
-	Items []Item `json:"items"`
-	// Canary goes first and alone: a worker where there is one. "" = nothing to taint.
-	Canary string `json:"canary,omitempty"`
-	// Rest follows: workers, then the control plane.
-	Rest []string `json:"rest,omitempty"`
-	// Soften are nodes whose taint has the effect NoExecute, which is replaced by PreferNoSchedule.
-	Soften   []string  `json:"soften,omitempty"`
-	Problems []Problem `json:"problems,omitempty"`
+	Items []Item
+	// Order has a worker first, which goes alone, where there is one; the control plane is last. Empty: nothing to taint.
+	Order    []string
+	Problems []Problem
 
 	skip    []string
 	changes []labelChange
 }
 
-// Needed reports whether any node's taints change.
-func (p *Plan) Needed() bool { return p.Canary != "" || len(p.Soften) > 0 }
-
-// Waiting are the nodes that already carry the taint.
-func (p *Plan) Waiting() []string {
-	var names []string
+// In returns the names of the nodes in a state.
+func (p *Plan) In(s State) (names []string) {
 	for _, it := range p.Items {
-		if it.State == StateWaiting {
+		if it.State == s {
 			names = append(names, it.Name)
 		}
 	}
 	return names
+}
+
+// AddTo adds the nodes, and the gates that do not let them pass, to the plan of a command.
+func (p *Plan) AddTo(out *engine.Plan) {
+	const none = "none"
+	for _, it := range p.Items {
+		what := does[it.State]
+		if len(p.Order) > 0 && it.Name == p.Order[0] {
+			what += ", first"
+		}
+		var notes []string
+		for _, n := range it.Notes {
+			notes = append(notes, "! "+n)
+		}
+		out.Add("Node", fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none)), it, notes...)
+	}
+	for _, pr := range p.Problems {
+		out.Add("Gate", pr.Gate+": "+pr.Text, pr, "fix: "+pr.Remedy)
+	}
 }
 
 // NewPlan decides. It is pure: the same facts give the same plan.
@@ -124,82 +139,48 @@ func NewPlan(f Facts) *Plan {
 		if len(f.Only) > 0 && !slices.Contains(f.Only, n.Name) {
 			continue
 		}
-		it := Item{Name: n.Name, ControlPlane: node.ControlPlane(n), State: stateOf(n)}
+		it := Item{Name: n.Name, State: stateOf(n)}
 		if len(f.Only) > 0 && it.State == StateDone {
 			it.State = StateNeeds
 		}
 		p.judge(f, n, &it)
 		p.Items = append(p.Items, it)
-		if it.State != StateNeeds {
-			continue
-		}
-		if it.ControlPlane {
+		switch {
+		case it.State != StateNeeds:
+		case node.ControlPlane(n):
 			controlPlane = append(controlPlane, n.Name)
-		} else {
+		default:
 			workers = append(workers, n.Name)
 		}
 	}
 	slices.SortFunc(p.Items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(workers)
 	slices.Sort(controlPlane)
-	order := slices.Concat(workers, controlPlane)
-	if len(order) == 0 {
+	if p.Order = slices.Concat(workers, controlPlane); len(p.Order) == 0 {
 		p.Problems = slices.DeleteFunc(p.Problems, func(pr Problem) bool { return pr.Gate != GateNoExecute })
 		return p
 	}
-	p.Canary, p.Rest = order[0], order[1:]
-	for _, other := range f.OtherControllers {
-		p.problem(GateOtherController, "", fmt.Sprintf("another cloud controller manager is at work: %s", other),
-			"stop it first; two controllers would both write to the nodes")
-	}
 	if f.Cluster != nil {
-		p.judgeCluster(f.Cluster)
+		for _, g := range clusterGates {
+			for _, text := range g.found(f.Cluster, p.changes) {
+				p.problem(g.name, "", text, g.remedy)
+			}
+		}
 	}
 	return p
 }
 
-// The gates.
-const (
-	GateNoExecute       = "no-execute"
-	GateVM              = string(node.GateVM)
-	GateReady           = string(node.GateReady)
-	GateInternalIP      = string(node.GateInternalIP)
-	GateNodeIP          = string(node.GateNodeIP)
-	GateOtherController = "other-controller"
-	GateController      = "controller"            // ours runs and leads
-	GateLabels          = string(node.GateLabels) // volumes or Pods are bound to a label that changes
-	GateRollout         = "rollout"
-	GateWebhook         = "webhook"
-	GateRules           = "rules"
-	GatePermission      = "permission"
-)
-
-// Gates are all gates that can be passed over.
-func Gates() []string {
-	return []string{
-		GateVM, GateReady, GateInternalIP, GateNodeIP, GateOtherController, GateController, GateLabels, GateRollout, GateWebhook, GateRules,
-	}
-}
-
 func (p *Plan) problem(gate, nodeName, text, remedy string) {
-	if slices.Contains(p.skip, gate) && gate != GateNoExecute && gate != GatePermission {
-		return
+	if !slices.Contains(p.skip, gate) || slices.Contains(neverSkipped, gate) {
+		p.Problems = append(p.Problems, Problem{gate, nodeName, text, remedy})
 	}
-	p.Problems = append(p.Problems, Problem{gate, nodeName, text, remedy})
 }
 
 // judge fills the item and checks the node's gates.
 func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
-	for _, t := range n.Spec.Taints {
-		switch {
-		case t.Key != Key || t.Effect != corev1.TaintEffectNoExecute:
-		case f.ReplaceNoExecute:
-			p.Soften = append(p.Soften, n.Name)
-			it.Notes = append(it.Notes, "the taint's effect NoExecute is replaced by PreferNoSchedule")
-		default:
-			p.problem(GateNoExecute, n.Name, fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
-				"find out who sets it, then: csccm taint --replace-no-execute")
-		}
+	if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
+		p.problem(GateNoExecute, n.Name, fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
+			fmt.Sprintf("find out who sets it, then: `kubectl taint node %s %[2]s=%s:%s %[2]s:NoExecute-`", n.Name, Key, Value, Effect))
 	}
 	// A node that waits for its first initialisation is often not Ready for that
 	// very reason: its network comes up after it.
@@ -210,8 +191,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	vm, err := node.Match(f.VMs, n)
 	if err != nil {
 		remedy := "name the project or zone that holds the VM, or give the VM the node's name"
-		var ambiguous *node.AmbiguousError
-		if errors.As(err, &ambiguous) {
+		if _, ambiguous := errors.AsType[*node.AmbiguousError](err); ambiguous {
 			remedy = "rename one of the VMs, or name the zone with --zone"
 		}
 		p.problem(GateVM, n.Name, err.Error(), remedy)

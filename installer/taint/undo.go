@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -49,58 +48,32 @@ func beforeOf(n *corev1.Node) string {
 	return string(text)
 }
 
-// UndoResult is what -o json and yaml write of an undo.
-type UndoResult struct {
-	SchemaVersion int      `json:"schemaVersion"`
-	DryRun        bool     `json:"dryRun"`
-	Nodes         []Undone `json:"nodes"`
-}
-
-// Undone is what an undo does to a node.
-type Undone struct {
-	Node string `json:"node"`
-	// Changes are in words. Done reports that they were made.
-	Changes []string `json:"changes"`
-	Done    bool     `json:"done"`
-	// Skipped says why nothing is done.
-	Skipped string `json:"skipped,omitempty"`
-	// KeepsProviderID is the provider ID that it got since: the API server lets nobody change or clear it.
-	KeepsProviderID string `json:"keepsProviderID,omitempty"`
-}
-
-// undo sets the labels of a node back, takes our own taint and the annotations away, and says so.
-func undo(n *corev1.Node) Undone {
-	u := Undone{Node: n.Name, Changes: []string{}}
+// undo sets the labels of a node back, takes our own taint and the annotations away, and returns what that changes.
+func undo(n *corev1.Node) (changes []string, err error) {
 	var was before
 	if err := json.Unmarshal([]byte(n.Annotations[BeforeAnnotation]), &was); err != nil {
-		u.Skipped = "has no annotation " + BeforeAnnotation + " that can be read"
-		return u
-	}
-	if n.Spec.ProviderID != was.ProviderID {
-		u.KeepsProviderID = n.Spec.ProviderID
+		return nil, report.Remedied(fmt.Errorf("annotation %s of node %s cannot be read: %w", BeforeAnnotation, n.Name, err), "correct or remove it")
 	}
 	for _, key := range writtenLabels {
 		now, has := n.Labels[key]
 		back, had := was.Labels[key]
 		switch {
 		case has && !had:
-			u.Changes = append(u.Changes, fmt.Sprintf("%s=%s is removed", key, now))
+			changes = append(changes, fmt.Sprintf("%s=%s is removed", key, now))
 			delete(n.Labels, key)
-			continue
-		case had && !has:
-			u.Changes = append(u.Changes, fmt.Sprintf("%s=%s is set", key, back))
-		case now != back:
-			u.Changes = append(u.Changes, fmt.Sprintf("%s from %s to %s", key, now, back))
-		}
-		if had {
+		case now != back || has != had:
+			changes = append(changes, fmt.Sprintf("%s from %q to %q", key, now, back))
 			metav1.SetMetaDataLabel(&n.ObjectMeta, key, back)
 		}
 	}
 	taints := len(n.Spec.Taints)
 	if unmark(n); len(n.Spec.Taints) < taints {
-		u.Changes = append(u.Changes, "taint "+node.TaintKey+" is removed")
+		changes = append(changes, "taint "+node.TaintKey+" is removed")
 	}
-	return u
+	if len(changes) > 0 && n.Spec.ProviderID != was.ProviderID { // the API server lets nobody change or clear it
+		changes = append(changes, "the provider ID "+n.Spec.ProviderID+" stays")
+	}
+	return changes, nil
 }
 
 // Undo sets the nodes back that csccm tainted, as their annotations say, and touches no other. Running again is harmless.
@@ -109,77 +82,46 @@ func Undo(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	result, n := &UndoResult{SchemaVersion: 1, DryRun: true, Nodes: []Undone{}}, 0
+	out := e.NewPlan()
+	var names []string
 	for i := range nodes.Items {
-		if nodes.Items[i].Annotations[MarkAnnotation] == "" {
+		n := &nodes.Items[i]
+		if n.Annotations[BeforeAnnotation] == "" {
 			continue
 		}
-		u := undo(nodes.Items[i].DeepCopy())
-		if result.Nodes = append(result.Nodes, u); len(u.Changes) > 0 {
-			n++
+		changes, err := undo(n.DeepCopy())
+		if err != nil {
+			return err
+		}
+		if len(changes) > 0 {
+			names = append(names, n.Name)
+			out.Add("Node", n.Name, nil, changes...)
 		}
 	}
 	op := engine.Operation{
-		Name: "taint-undo", What: "set back " + english.Plural(n, "node", ""), Plan: result,
+		Name: "taint-undo", What: "set back " + english.Plural(len(names), "node", ""), Plan: out,
 		Question: prompt.Question{Message: "Set the labels of these nodes back"},
-		Show:     func(w io.Writer) error { return result.show(w, e.StyleOf(w)) },
-		Done: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s set back\n", english.Plural(n, "node", ""))
-			return err
-		},
 	}
-	if n > 0 {
-		op.Steps = []engine.Step{{Name: "labels and taints", Do: result.undo(e)}}
-	} else {
-		op.Done = nil
+	if len(names) == 0 {
+		out.Add("Nodes", "none to set back", nil)
+		return e.Run(ctx, op)
 	}
-	return e.Run(ctx, op)
-}
-
-// undo returns the step that sets the nodes back. Of a node that has nothing to set back, the mark goes.
-func (r *UndoResult) undo(e *engine.Env) func(context.Context, engine.Note) error {
-	return func(ctx context.Context, note engine.Note) error {
-		r.DryRun = false
-		x := &Executor{Env: e}
-		for i := range r.Nodes {
-			u := &r.Nodes[i]
-			if u.Skipped != "" {
-				continue
-			}
+	op.Steps = []engine.Step{{Name: "labels and taints", Do: func(ctx context.Context, note engine.Note) error {
+		for _, name := range names {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			err := x.patch(context.WithoutCancel(ctx), u.Node, "setting back", func(n *corev1.Node) { _ = undo(n) })
-			switch {
-			case apierrors.IsNotFound(err):
-				u.Skipped = "is gone"
-			case err != nil:
+			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), name, "setting back", func(n *corev1.Node) { _, _ = undo(n) })
+			if err != nil && !apierrors.IsNotFound(err) {
 				return e.Cluster.Explain(err)
-			default:
-				u.Done = true
-				note("node %s", u.Node)
 			}
+			note("set back %s", name)
 		}
 		return nil
+	}}}
+	op.Done = func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s set back\n", english.Plural(len(names), "node", ""))
+		return err
 	}
-}
-
-// show prints what an undo does to each node.
-func (r *UndoResult) show(w io.Writer, style report.Style) error {
-	t := report.Table{Header: []string{"NODE", "TO SET BACK", "STAYS"}}
-	for i := range r.Nodes {
-		u := &r.Nodes[i]
-		changes, stays := strings.Join(u.Changes, "; "), ""
-		switch {
-		case u.Skipped != "":
-			changes = "nothing: " + u.Skipped
-		case changes == "":
-			changes = "nothing"
-		}
-		if u.KeepsProviderID != "" {
-			stays = "provider ID " + u.KeepsProviderID
-		}
-		t.Add(u.Node, changes, stays)
-	}
-	return t.Write(w, style)
+	return e.Run(ctx, op)
 }

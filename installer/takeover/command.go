@@ -62,6 +62,9 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	switch {
 	case !p.needed() && len(p.Problems) == 0 && (!o.Undo || !e.Yes):
 		p.State, op.Check = StateNone, nil
+		if !o.Undo {
+			e.Progress.Info("there is no other controller: nothing to take over")
+		}
 	case o.Undo:
 		op.Name, op.Steps = "takeover-undo", append(t.Back(), end(StateDone, ""))
 	case p.Own.Ready == 0:
@@ -88,8 +91,6 @@ func (p *Plan) installLine() string {
 func (p *Plan) conclude(w io.Writer) error {
 	text := ""
 	switch {
-	case p.State == StateNone && !p.Undo:
-		text = "There is no other controller: nothing to take over.\n"
 	case p.State == StatePrepared:
 		text = "Prepared. Next:\n  " + p.Next + "\n  csccm takeover\n"
 	case p.State == StateDone && p.Undo:

@@ -128,7 +128,7 @@ func testTaint(t *testing.T, e *clusterEnv) {
 	}
 	const question, back = "Taint 1 node, demo-worker-2 first and alone in cluster ", "Set the labels of these nodes back in cluster "
 	e.csccm(t, "", "taint", "--dry-run").want(t, 0)
-	e.dialog(t, []answer{{question, enter}}, "taint").shows(t, report.ExitUsage, "demo-worker-2 needs taint", question, "namespace kube-system? No") // no is the default
+	e.dialog(t, []answer{{question, enter}}, "taint").shows(t, report.ExitUsage, "demo-worker-2 is initialised by a taint", question, "namespace kube-system? No") // no is the default
 	if labelled() {
 		t.Error("declined, it is initialised")
 	}
@@ -136,7 +136,7 @@ func testTaint(t *testing.T, e *clusterEnv) {
 	if n := e.node(t, worker2.Name); !labelled() || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
 		t.Errorf("provider ID %q, taints %v, labels %v", n.Spec.ProviderID, n.Spec.Taints, n.Labels)
 	}
-	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, "demo-worker-2 TO SET BACK: topology.kubernetes.io/zone", back, "namespace kube-system? Yes", "1 node set back")
+	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, "demo-worker-2 topology.kubernetes.io/zone", back, "namespace kube-system? Yes", "1 node set back")
 	if n := e.node(t, worker2.Name); labelled() || n.Spec.ProviderID == "" {
 		t.Errorf("set back, it has provider ID %q and labels %v", n.Spec.ProviderID, n.Labels)
 	}

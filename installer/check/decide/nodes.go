@@ -50,7 +50,7 @@ func nodeChecks() []Check {
 			Code: "NODE-005", Title: "Nothing is evicted by the taint", Severity: SeverityFatal, Needs: needAPI, Reads: []Source{Nodes}, Judge: noExecute,
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
-			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint {node names} --replace-no-execute`",
+			Remedy: "find out who sets it, then replace it by one that evicts nothing: `kubectl taint node {node names} node.cloudprovider.kubernetes.io/uninitialized=true:PreferNoSchedule node.cloudprovider.kubernetes.io/uninitialized:NoExecute-`",
 		},
 		{
 			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: withVMs, Tries: []Source{Controllers}, Judge: addresses,

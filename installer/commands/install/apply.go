@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -153,10 +152,9 @@ func (w *work) initialiseNodes(ctx context.Context, note engine.Note) error {
 		return err
 	}
 	e := &taint.Executor{Env: w.Env, PerNode: w.PerNode, MaxParallel: w.MaxParallel}
-	switch waiting := p.Waiting(); {
+	switch waiting := p.In(taint.StateWaiting); {
 	case len(waiting) > 0:
 		w.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
-		began := w.Clock.Now()
 		if _, err := cluster.Each(ctx, waiting, func(ctx context.Context, name *string) (struct{}, error) {
 			err := e.Await(ctx, *name)
 			if err == nil {
@@ -166,35 +164,20 @@ func (w *work) initialiseNodes(ctx context.Context, note engine.Note) error {
 		}); err != nil {
 			return err
 		}
-		w.Progress.Done("%s", w.Clock.Since(began).Round(10*time.Millisecond))
-	case !p.Needed():
+		w.Progress.Done("")
+	case len(p.Order) == 0:
 		w.Progress.Step("Nodes")
-		w.Progress.Done("%d of %d initialised", done(p), len(p.Items))
+		w.Progress.Done("%d of %d initialised", len(p.In(taint.StateDone)), len(p.Items))
 	}
-	if !p.Needed() {
+	if w.SkipTaint && len(p.Order) > 0 {
+		w.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", english.Plural(len(p.Order), "node", ""))
 		return nil
 	}
-	existing := english.Plural(1+len(p.Rest), "node", "")
-	if w.SkipTaint {
-		w.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", existing)
-		return nil
-	}
-	note("%s to initialise, %s first", existing, p.Canary)
-	return e.Initialise(ctx, p)
+	return e.Initialise(ctx, p, note)
 }
 
 func (w *work) nodes(ctx context.Context) (*taint.Plan, error) {
 	return taintPlan(ctx, w.Env, w.Config, w.facts, w.access)
-}
-
-// done is the number of nodes that are initialised.
-func done(p *taint.Plan) (n int) {
-	for _, it := range p.Items {
-		if it.State == taint.StateDone {
-			n++
-		}
-	}
-	return n
 }
 
 func (w *work) rollout(ctx context.Context, _ engine.Note) error { return w.Rollout(ctx) }

@@ -13,7 +13,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
@@ -28,14 +27,13 @@ func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after
 		err := e.installer(t, e.keys(t)).Run(t.Context())
 		if completed() {
 			require.NoError(t, err)
-			require.Greater(t, n, 5, "writes of an install")
+			require.Greater(t, n, 3, "writes of an install")
 			return true
 		}
 		revive()
 		e.install(t, e.keys(t))
 		require.Equal(t, 3, e.initialised(t))
 		require.Equal(t, "deployed", e.Releases.Release().Status)
-		require.Empty(t, journal.Last(t.Context(), e.Kube, "kube-system", Command).Describe())
 		return false
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -74,9 +73,6 @@ func detect(ctx context.Context, e *engine.Env, c *Config) (*facts, error) {
 		parts = slices.Delete(parts, 1, 2)
 	}
 	e.Progress.Done("%s", strings.Join(parts, ", "))
-	if text := journal.Last(ctx, kube, namespace, Command).Describe(); text != "" {
-		e.Progress.Info("%s", text)
-	}
 	return f, nil
 }
 

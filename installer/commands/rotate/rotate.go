@@ -108,9 +108,6 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		op.What, op.Question = fmt.Sprintf("end old keys of account %q", p.Account), prompt.Question{}
 		op.Check = func(context.Context) error { return r.mayBreak(p.KeptFor) }
 	}
-	if len(op.Steps) == 0 {
-		op.Done = nil
-	}
 	return e.Run(ctx, op)
 }
 

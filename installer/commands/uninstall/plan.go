@@ -23,7 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -175,9 +174,6 @@ func (p *Plan) credentials(ctx context.Context, u *run) error {
 		default:
 			p.Stays = append(p.Stays, text+" (--delete-secret removes it)")
 		}
-	}
-	if _, err := maps.Get(ctx, journal.ConfigMap, metav1.GetOptions{}); err == nil {
-		p.Stays = append(p.Stays, fmt.Sprintf("ConfigMap %s/%s, the record of what csccm did", p.Namespace, journal.ConfigMap))
 	}
 	return nil
 }

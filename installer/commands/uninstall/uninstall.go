@@ -59,7 +59,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	return e.Run(ctx, engine.Operation{
 		Name: "uninstall", What: "remove what the plan lists", Question: prompt.Question{Message: "Uninstall"},
-		Plan: p, Show: p.print, Steps: p.steps, Result: func() any { return p }, Done: p.print,
+		Plan: p, Show: p.print, Steps: p.steps,
 		Check: func(context.Context) error {
 			if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
 				return wouldOrphan(p.LoadBalancers)

@@ -1,14 +1,17 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package upgrade brings an installed release to another version of the chart,
+// and back. Values that were given stay, over the new chart's defaults.
 package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/Masterminds/semver/v3"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/tenants"
@@ -28,15 +31,17 @@ type Options struct {
 	KubeVersion    string // of the cluster
 }
 
-// Result is what a finished upgrade or rollback says.
-type Result struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Action        string `json:"action"`
-	Release       string `json:"release"`
-	Namespace     string `json:"namespace"`
-	Revision      int    `json:"revision"`
-	Chart         string `json:"chart"`
-	Controller    string `json:"controller"`
+// change is what an upgrade or a rollback would do with the release.
+type change struct {
+	*engine.Env
+	action   string // upgrade, downgrade, change, keep, restore, rollback
+	was      *helm.Release
+	to       string // the chart, or revision and chart, and its controller
+	values   map[string]any
+	manifest string
+	tenants  []tenants.Refusal // what the policy for tenants refuses
+	objects  []diff.Change
+	now      *helm.Release // as it is after the steps
 }
 
 // Upgrade brings the release to a chart.
@@ -82,10 +87,21 @@ func (c *change) run(ctx context.Context, command string, steps ...engine.Step) 
 	if len(steps) > 0 {
 		steps = append(steps, engine.Step{Name: "rollout", Do: c.rollout}, engine.Step{Name: "leader", Do: c.awaitLeader})
 	}
-	plan := c.plan()
+	what := fmt.Sprintf("%s release %s/%s", c.action, c.Cluster.Namespace, c.Release)
+	plan := c.NewPlan()
+	plan.Add("Helm", what+":", c.values,
+		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion), "to    "+c.to)
+	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, c.Verbose)...)
+	for i := range c.tenants {
+		plan.Warnings = append(plan.Warnings, c.tenants[i].String())
+	}
 	return c.Run(ctx, engine.Operation{
-		Name: command, What: fmt.Sprintf("%s release %s/%s", c.action, c.Cluster.Namespace, c.Release), Question: prompt.Question{Message: "Go on"},
-		Plan: plan, Show: func(w io.Writer) error { return plan.WriteText(w, c.StyleOf(w)) }, Result: func() any { return c.result() }, Done: c.done, Steps: steps,
+		Name: command, What: what, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
+		Done: func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
+				c.Cluster.Namespace, c.Release, c.now.Revision, c.now.ChartVersion, c.now.AppVersion, c.was.Revision)
+			return err
+		},
 	})
 }
 
@@ -138,7 +154,12 @@ func newChange(ctx context.Context, e *engine.Env, o Options, history []helm.Rel
 	if c.tenants, err = tenants.Decide(ctx, e, c.manifest, nil); err != nil {
 		return nil, err
 	}
-	switch d := direction(r.ChartVersion, o.Chart.Version()); {
+	from, ferr := semver.NewVersion(r.ChartVersion)
+	to, err := semver.NewVersion(o.Chart.Version())
+	if err = errors.Join(ferr, err); err != nil {
+		return nil, fmt.Errorf("chart %s after %s: %w", o.Chart.Version(), r.ChartVersion, err)
+	}
+	switch d := to.Compare(from); {
 	case d < 0:
 		c.action = "downgrade"
 	case d > 0:
@@ -149,40 +170,4 @@ func newChange(ctx context.Context, e *engine.Env, o Options, history []helm.Rel
 		c.action = diff.Update
 	}
 	return c, nil
-}
-
-func (c *change) result() Result {
-	return Result{
-		SchemaVersion: 1, Action: c.action, Release: c.Release, Namespace: c.Cluster.Namespace,
-		Revision: c.now.Revision, Chart: c.now.ChartVersion, Controller: c.now.AppVersion,
-	}
-}
-
-// imageOf returns the image that a manifest runs, for the end of a line: values may name another than the chart's.
-func imageOf(manifest string) string {
-	objects, err := diff.Parse(manifest)
-	if err != nil {
-		return ""
-	}
-	for i := range objects {
-		containers, _, _ := unstructured.NestedSlice(objects[i].Object, "spec", "template", "spec", "containers")
-		for _, c := range containers {
-			if container, ok := c.(map[string]any); ok {
-				return fmt.Sprintf(", image %v", container["image"])
-			}
-		}
-	}
-	return ""
-}
-
-// done prints the result for a person.
-func (c *change) done(w io.Writer) error {
-	r := c.result()
-	text := fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s%s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
-		r.Namespace, r.Release, r.Revision, r.Chart, r.Controller, imageOf(c.now.Manifest), c.was.Revision)
-	if c.action == diff.Keep {
-		text = fmt.Sprintf("release %s/%s revision %d is what is wanted: chart %s, controller %s\n", r.Namespace, r.Release, r.Revision, r.Chart, r.Controller)
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }

@@ -121,9 +121,9 @@ var rows = []Right{
 	need("create update", "secrets", Release, releasing, "the cloud-config; Helm's records"),
 	need("update", "secrets", Release, "rotate-keys uninstall", "the cloud-config; Helm's records"),
 	need("delete", "secrets", Release, releasing+" uninstall", "Helm's oldest records; the cloud-config, if requested"),
-	need("get", "configmaps", Release, diagnosing+" plan", "the CA of CloudStack's certificate"),
-	need("get create update", "configmaps", Release, "takeover taint adopt migrate-rules uninstall "+rollingOut,
-		"what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate"),
+	need("get", "configmaps", Release, diagnosing+" plan takeover taint adopt migrate-rules", "the CA of CloudStack's certificate"),
+	need("get create update", "configmaps", Release, "install uninstall rotate-keys",
+		"what was made in CloudStack (csccm-cloudstack); the CA of CloudStack's certificate"),
 	need("delete", "configmaps", Release, "uninstall install",
 		"the CA of CloudStack's certificate; the list of what csccm made in CloudStack").
 		when("`--delete-secret` or `--delete-user` is given, or CloudStack has refused to make anything"),
