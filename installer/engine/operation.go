@@ -156,8 +156,9 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 
 // Confirm asks about a change, and says where it would be made.
 func (e *Env) Confirm(ctx context.Context, q prompt.Question) (bool, error) {
-	q.Message, q.Flag = q.Message+" in "+e.Where(), cmp.Or(q.Flag, "--yes")
-	return e.Prompt.Confirm(ctx, q)
+	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true
+	answer, err := e.Prompt.Ask(ctx, q)
+	return answer == "yes", err
 }
 
 // Poll calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed: then

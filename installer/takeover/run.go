@@ -78,7 +78,7 @@ func (t *Taker) Consent(ctx context.Context) error {
 		choices[0].Label = "keep what annotations can keep, and agree to the other changes"
 	}
 	choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the changes"}, prompt.Choice{Value: "stop", Label: "stop here"})
-	answer, err := t.Prompt.Select(ctx, prompt.Question{Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin"}, choices)
+	answer, err := t.Prompt.Ask(ctx, prompt.Question{Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin", Choices: choices})
 	switch {
 	case err != nil:
 		return err

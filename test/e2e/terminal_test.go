@@ -216,9 +216,9 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 	go func() { _, _ = io.Copy(&shown, person) }()
 	p := prompt.NewLines(tty, tty)
 	for _, c := range []struct {
-		ask           func(context.Context, prompt.Question) (string, error)
+		secret        bool
 		message, keys string
-	}{{p.Input, "User", "admin"}, {p.Secret, "Password (not shown)", "hunter2-canary"}} {
+	}{{false, "User", "admin"}, {true, "Password (not shown)", "hunter2-canary"}} {
 		go func() {
 			_ = testenv.Wait(t.Context(), limit, c.message, func(context.Context) error {
 				if !strings.Contains(shown.String(), c.message+": ") {
@@ -229,7 +229,7 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 			_, _ = person.WriteString(c.keys + enter)
 		}()
 		message, _, _ := strings.Cut(c.message, " (")
-		if got, err := c.ask(t.Context(), prompt.Question{Message: message}); err != nil || got != c.keys {
+		if got, err := p.Ask(t.Context(), prompt.Question{Message: message, Secret: c.secret}); err != nil || got != c.keys {
 			t.Errorf("%s: %q, %v", message, got, err)
 		}
 	}
@@ -260,12 +260,12 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 				go func() {
 					switch kind {
 					case "input":
-						_, err = p.Input(t.Context(), q)
 					case "select":
-						_, err = p.Select(t.Context(), q, []prompt.Choice{{Value: "a"}, {Value: "yes"}})
+						q.Choices = []prompt.Choice{{Value: "a"}, {Value: "yes"}}
 					default:
-						_, err = p.Confirm(t.Context(), q)
+						q.YesNo = true
 					}
+					_, err := p.Ask(t.Context(), q)
 					asked <- err
 				}()
 				require.NoError(t, testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { return x.asks("Go on") }))

@@ -71,10 +71,10 @@ func (c *Config) askSource(ctx context.Context, e *engine.Env, f *facts) error {
 		if _, from, err := takeover.FindCredentials(ctx, e.Cluster.Kube, f.controllers.Predecessors); err == nil {
 			choices = append(choices, prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
 		}
-		source, err := e.Prompt.Select(ctx, prompt.Question{
-			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
+		source, err := e.Prompt.Ask(ctx, prompt.Question{
+			Message: "Credentials for the controller", Default: string(SourceAdmin), Choices: choices, Flag: adminFlags + ", or " + keyFlags,
 			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
-		}, choices)
+		})
 		switch {
 		case err != nil:
 			return err
@@ -151,7 +151,7 @@ func (c *Config) askKeys(ctx context.Context, e *engine.Env, f *facts) error {
 			if *q.to != "" {
 				continue
 			}
-			answer, err := e.Prompt.Secret(ctx, prompt.Question{Message: q.name, Flag: q.flag, Validate: func(s string) error {
+			answer, err := e.Prompt.Ask(ctx, prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
 				if err := notEmpty(s); err != nil {
 					return err
 				}
@@ -182,7 +182,7 @@ func (c *Config) askKeys(ctx context.Context, e *engine.Env, f *facts) error {
 // askOwner asks for the account or project that owns the VMs. validate judges the configuration with an answer.
 func (c *Config) askOwner(ctx context.Context, e *engine.Env, owner string, validate func(*Config) error) error {
 	var broken error // no other answer would mend it
-	answer, err := e.Prompt.Input(ctx, prompt.Question{
+	answer, err := e.Prompt.Ask(ctx, prompt.Question{
 		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project", Default: owner,
 		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
 			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
@@ -257,9 +257,9 @@ func (c *Config) askZone(ctx context.Context, e *engine.Env, api *cloudapi.Clien
 	for i := range zones {
 		choices = append(choices, prompt.Choice{Value: zones[i].Name})
 	}
-	c.Zone, err = e.Prompt.Select(ctx, prompt.Question{
-		Message: "Zone of the cluster's VMs", Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
-	}, choices)
+	c.Zone, err = e.Prompt.Ask(ctx, prompt.Question{
+		Message: "Zone of the cluster's VMs", Choices: choices, Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
+	})
 	return err
 }
 

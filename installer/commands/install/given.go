@@ -224,7 +224,7 @@ func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.
 func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (domain string, asked bool, err error) {
 	if c.AdminUser == "" {
 		asked = true
-		if c.AdminUser, err = e.Prompt.Input(ctx, prompt.Question{
+		if c.AdminUser, err = e.Prompt.Ask(ctx, prompt.Question{
 			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
 			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
 		}); err != nil {
@@ -234,7 +234,7 @@ func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain boo
 	domain = cmp.Or(c.AdminDomain, credentials.DefaultDomain)
 	if c.AdminDomain == "" && e.Interactive && askDomain {
 		asked = true
-		if domain, err = e.Prompt.Input(ctx, prompt.Question{
+		if domain, err = e.Prompt.Ask(ctx, prompt.Question{
 			Message: "Domain of " + c.AdminUser, Default: credentials.DefaultDomain, Flag: "--admin-domain PATH",
 			Help: "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s", Validate: notEmpty,
 		}); err != nil {
@@ -246,7 +246,7 @@ func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain boo
 	}
 	if c.AdminPassword == "" {
 		asked = true
-		c.AdminPassword, err = e.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags, Validate: notEmpty})
+		c.AdminPassword, err = e.Prompt.Ask(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
 	}
 	return domain, asked, err
 }
@@ -254,7 +254,7 @@ func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain boo
 // askURL asks for the API's URL where it is missing, and judges it.
 func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, known string, validate func(string) error) (err error) {
 	if c.APIURL == "" {
-		if c.APIURL, err = p.Input(ctx, prompt.Question{
+		if c.APIURL, err = p.Ask(ctx, prompt.Question{
 			Message: "URL of the CloudStack API", Default: known, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
 		}); err != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
@@ -142,7 +141,7 @@ func TestInstallDeclined(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.Yes = false
-	var missing *prompt.MissingError
+	var missing *report.Error
 	require.ErrorAs(t, e.installer(t, e.admin()).Run(t.Context()), &missing)
 	require.Contains(t, missing.Remedy(), "--yes")
 	e.Answers("no")

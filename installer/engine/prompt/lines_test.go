@@ -13,118 +13,63 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func TestLines(t *testing.T) {
-	t.Parallel()
-	isURL := func(s string) error {
+var (
+	isURL = func(s string) error {
 		if !strings.HasPrefix(s, "https://") {
 			return errors.New("must start with https://")
 		}
 		return nil
 	}
-	choices := []prompt.Choice{{Value: "admin", Label: "Log in as an administrator"}, {Value: "keys", Label: "Use existing keys"}}
-	tests := map[string]struct {
-		typed   string
-		ask     func(context.Context, prompt.Prompter) (any, error)
-		want    any
-		wantOut []string
-		wantErr error
+	choices = []prompt.Choice{{Value: "admin", Label: "Log in as an administrator"}, {Value: "keys", Label: "Use existing keys"}}
+	url     = prompt.Question{Message: "API URL", Help: "the address of /client/api", Validate: isURL}
+	goOn    = prompt.Question{Message: "Go on", YesNo: true}
+)
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		typed string
+		q     prompt.Question
+		want  string // "" = the input ended
+		says  []string
 	}{
-		"input": {
-			typed: "https://a\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Input(ctx, prompt.Question{Message: "API URL", Validate: isURL})
-			},
-			want: "https://a", wantOut: []string{"API URL: "},
+		"input":                         {"https://a\n", url, "https://a", []string{"API URL: "}},
+		"the default for an empty line": {"\n", prompt.Question{Message: "Domain", Default: "ROOT"}, "ROOT", []string{"Domain [ROOT]: "}},
+		"asks again after a wrong answer, and explains": {
+			"?\nftp://a\nhttps://b\n", url, "https://b", []string{"the address of /client/api", "must start with https://"},
 		},
-		"input takes the default for an empty line": {
-			typed: "\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Input(ctx, prompt.Question{Message: "Domain", Default: "ROOT"})
-			},
-			want: "ROOT", wantOut: []string{"Domain [ROOT]: "},
+		"last line without newline": {"x", prompt.Question{Message: "Zone"}, "x", nil},
+		"ended":                     {"", prompt.Question{Message: "Zone"}, "", nil},
+		"a secret keeps its spaces and is not written back": {
+			" s3 cret \n", prompt.Question{Message: "Password", Secret: true}, " s3 cret ", []string{"Password (not shown): "},
 		},
-		"input asks again after a wrong answer, and explains": {
-			typed: "?\nftp://a\nhttps://b\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Input(ctx, prompt.Question{Message: "API URL", Help: "the address of /client/api", Validate: isURL})
-			},
-			want: "https://b", wantOut: []string{"the address of /client/api", "must start with https://"},
+		"choice by number": {
+			"3\n2\n", prompt.Question{Choices: choices}, "keys",
+			[]string{"1) Log in as an administrator", `"3" is none of the choices; give a number from 1 to 2`},
 		},
-		"last line without newline": {
-			typed: "x",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Input(ctx, prompt.Question{Message: "Zone"})
-			},
-			want: "x",
-		},
-		"ended": {
-			typed: "",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Input(ctx, prompt.Question{Message: "Zone"})
-			},
-			want: "", wantErr: prompt.ErrEnded,
-		},
-		"secret keeps inner spaces and is not written back": {
-			typed: " s3 cret \n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Secret(ctx, prompt.Question{Message: "Password"})
-			},
-			want: " s3 cret ", wantOut: []string{"Password (not shown): "},
-		},
-		"select by number": {
-			typed: "3\n2\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Select(ctx, prompt.Question{Message: "Credentials"}, choices)
-			},
-			want: "keys", wantOut: []string{"1) Log in as an administrator", `"3" is none of the choices; give a number from 1 to 2`},
-		},
-		"select by value": {
-			typed: "ADMIN\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Select(ctx, prompt.Question{Message: "Credentials"}, choices)
-			},
-			want: "admin",
-		},
-		"select default": {
-			typed: "\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Select(ctx, prompt.Question{Message: "Credentials", Default: "keys"}, choices)
-			},
-			want: "keys",
-		},
-		"confirm": {
-			typed: "maybe\nY\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Confirm(ctx, prompt.Question{Message: "Go on"})
-			},
-			want: true, wantOut: []string{`"maybe" is neither yes nor no`},
-		},
-		"confirm defaults to no": {
-			typed: "\n",
-			ask: func(ctx context.Context, p prompt.Prompter) (any, error) {
-				return p.Confirm(ctx, prompt.Question{Message: "Go on"})
-			},
-			want: false,
-		},
-	}
-	for name, tc := range tests {
+		"choice by value":          {"ADMIN\n", prompt.Question{Choices: choices}, "admin", nil},
+		"default choice":           {"\n", prompt.Question{Choices: choices, Default: "keys"}, "keys", []string{"[1-2, default keys]"}},
+		"yes":                      {"maybe\nY\n", goOn, "yes", []string{`"maybe" is neither yes nor no`}},
+		"no by default":            {"\n", goOn, "no", nil},
+		"yes if it is the default": {"\n", prompt.Question{YesNo: true, Default: "yes"}, "yes", nil},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			p := prompt.NewLines(strings.NewReader(tc.typed), &out)
-			got, err := tc.ask(t.Context(), p)
-			if tc.wantErr != nil {
-				require.ErrorIs(t, err, tc.wantErr)
-			} else {
-				require.NoError(t, err)
+			got, err := prompt.NewLines(strings.NewReader(tc.typed), &out).Ask(t.Context(), tc.q)
+			if tc.want == "" {
+				require.ErrorIs(t, err, prompt.ErrEnded)
+				return
 			}
+			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
-			for _, s := range tc.wantOut {
+			for _, s := range tc.says {
 				require.Contains(t, out.String(), s)
 			}
-			require.NotContains(t, out.String(), "cret", "an answer to Secret must not be shown")
+			require.NotContains(t, out.String(), "cret", "a secret must not be shown")
 		})
 	}
 }
@@ -132,17 +77,15 @@ func TestLines(t *testing.T) {
 // Answers given ahead in one go serve several questions.
 func TestLinesInSequence(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
-	p := prompt.NewLines(strings.NewReader("https://a\nadmin\npw\nyes\n"), &out)
-	url, err := p.Input(t.Context(), prompt.Question{Message: "URL"})
-	require.NoError(t, err)
-	user, err := p.Input(t.Context(), prompt.Question{Message: "User"})
-	require.NoError(t, err)
-	password, err := p.Secret(t.Context(), prompt.Question{Message: "Password"})
-	require.NoError(t, err)
-	ok, err := p.Confirm(t.Context(), prompt.Question{Message: "Sure"})
-	require.NoError(t, err)
-	require.Equal(t, []any{"https://a", "admin", "pw", true}, []any{url, user, password, ok})
+	p := prompt.NewLines(strings.NewReader("https://a\npw\nyes\n"), io.Discard)
+	for _, c := range []struct {
+		q    prompt.Question
+		want string
+	}{{url, "https://a"}, {prompt.Question{Secret: true}, "pw"}, {goOn, "yes"}} {
+		got, err := p.Ask(t.Context(), c.q)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
 }
 
 func TestLinesEndsWithContext(t *testing.T) {
@@ -155,7 +98,7 @@ func TestLinesEndsWithContext(t *testing.T) {
 		cancel(why) // once the question is on the screen
 		return len(b), nil
 	})
-	_, err := prompt.NewLines(r, out).Input(ctx, prompt.Question{Message: "URL"})
+	_, err := prompt.NewLines(r, out).Ask(ctx, url)
 	require.ErrorIs(t, err, why)
 }
 
@@ -165,18 +108,15 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestRefusing(t *testing.T) {
 	t.Parallel()
-	p := prompt.NewRefusing()
-	q := prompt.Question{Message: "CloudStack API URL", Flag: "--api-url URL"}
-	_, e1 := p.Input(t.Context(), q)
-	_, e2 := p.Secret(t.Context(), q)
-	_, e3 := p.Select(t.Context(), q, nil)
-	_, e4 := p.Confirm(t.Context(), prompt.Question{Message: "Go on", Flag: "--yes"})
-	require.EqualError(t, e4, `the answer to "Go on?": not given, and there is no terminal to ask on`)
-	for _, err := range []error{e1, e2, e3} {
-		var missing *prompt.MissingError
+	for want, q := range map[string]prompt.Question{
+		"API URL: not given, and there is no terminal to ask on":                {Message: "API URL", Flag: "--flag X"},
+		`the answer to "Go on?": not given, and there is no terminal to ask on`: {Message: "Go on", Flag: "--flag X", YesNo: true},
+	} {
+		_, err := prompt.NewRefusing().Ask(t.Context(), q)
+		require.EqualError(t, err, want)
+		var missing *report.Error
 		require.ErrorAs(t, err, &missing)
-		require.EqualError(t, err, "CloudStack API URL: not given, and there is no terminal to ask on")
-		require.Equal(t, "add --api-url URL", missing.Remedy())
-		require.Equal(t, 2, missing.ExitCode())
+		require.Equal(t, "add --flag X", missing.Remedy())
+		require.Equal(t, report.ExitUsage, missing.ExitCode())
 	}
 }

@@ -7,101 +7,114 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+
+	surveyterminal "github.com/AlecAivazis/survey/v2/terminal"
+	"golang.org/x/term"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// Question is one thing to ask.
+// Question is one thing to ask: for a line of text, unless it says otherwise.
 type Question struct {
 	Message string // what is asked, without a colon or question mark
 	Help    string // one or two sentences, shown on request
-	Default string // taken for an empty answer; for Confirm "yes" or "no" (default no)
+	Default string // taken for an empty answer
 	// Flag is how to give the answer without a terminal, for example
 	// "--api-url" or "--admin-password-file FILE".
 	Flag string
-	// Validate refuses an answer; the question is asked again with the reason.
+	// Validate refuses a text; the question is asked again with the reason.
 	Validate func(string) error
+
+	Secret  bool     // the text is not shown
+	YesNo   bool     // the answer is "yes" or "no" (the default)
+	Choices []Choice // the answer is the value of one of them
 }
 
-// Choice is one answer of a Select.
+// Choice is one answer to a question.
 type Choice struct {
-	Value string // what Select returns
+	Value string // the answer
 	Label string // what is shown; "" means Value
 }
 
-func (c Choice) label() string {
-	if c.Label == "" {
-		return c.Value
-	}
-	return c.Label
-}
+func (c Choice) label() string { return cmp.Or(c.Label, c.Value) }
 
 // Prompter asks questions one after another; it is not for concurrent use.
 type Prompter interface {
-	// Input asks for a line of text.
-	Input(ctx context.Context, q Question) (string, error)
-	// Secret asks for a line of text that is not shown.
-	Secret(ctx context.Context, q Question) (string, error)
-	// Select asks for one of the choices and returns its value.
-	Select(ctx context.Context, q Question, choices []Choice) (string, error)
-	// Confirm asks for yes or no.
-	Confirm(ctx context.Context, q Question) (bool, error)
+	Ask(ctx context.Context, q Question) (string, error)
 }
 
 // ErrInterrupted is returned when the person pressed ^C.
-var ErrInterrupted error = interruptedError{}
+var ErrInterrupted error = &report.Error{What: "interrupted", Code: report.ExitInterrupted}
 
 // ErrEnded is returned when the input ended before an answer.
 var ErrEnded = errors.New("input ended before the answer")
 
-type interruptedError struct{}
-
-func (interruptedError) Error() string { return "interrupted" }
-func (interruptedError) ExitCode() int { return 130 }
-
-// MissingError is a question that nobody is there to answer.
-type MissingError struct {
-	What string // the question's message
-	Flag string // the flag that answers it
-}
-
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s: not given, and there is no terminal to ask on", e.What)
-}
-
-// Remedy names the flag.
-func (e *MissingError) Remedy() string {
-	if e.Flag == "" {
-		return "run the command on a terminal"
-	}
-	return "add " + e.Flag
-}
-
-// ExitCode is that of a usage error.
-func (e *MissingError) ExitCode() int { return 2 }
-
 // NewRefusing makes the Prompter for runs without a terminal: every question
-// is a *MissingError.
+// is an error that names the flag.
 func NewRefusing() Prompter { return refusing{} }
 
 type refusing struct{}
 
-func (refusing) refuse(q Question) error { return &MissingError{What: q.Message, Flag: q.Flag} }
-
-func (r refusing) Input(_ context.Context, q Question) (string, error)  { return "", r.refuse(q) }
-func (r refusing) Secret(_ context.Context, q Question) (string, error) { return "", r.refuse(q) }
-func (r refusing) Select(_ context.Context, q Question, _ []Choice) (string, error) {
-	return "", r.refuse(q)
-}
-func (r refusing) Confirm(_ context.Context, q Question) (bool, error) {
-	q.Message = fmt.Sprintf("the answer to %q", q.Message+"?")
-	return false, r.refuse(q)
-}
-
-func (q Question) check(answer string) error {
-	if q.Validate == nil {
-		return nil
+func (refusing) Ask(_ context.Context, q Question) (string, error) {
+	if q.YesNo {
+		q.Message = fmt.Sprintf("the answer to %q", q.Message+"?")
 	}
-	return q.Validate(answer)
+	return "", report.Usage(q.Message+": not given, and there is no terminal to ask on", "add "+q.Flag)
+}
+
+// inBackground runs a prompt so that ^C or a time-out ends the question: then the terminal is put back, and the prompt, which may
+// have switched off echo or line mode, is abandoned. It ends with the process: no further question is asked then.
+func inBackground(ctx context.Context, in any, ask func() (string, error)) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	restore := func() {}
+	if fd, ok := terminal(in); ok {
+		if state, err := term.GetState(fd); err == nil {
+			restore = func() { _ = term.Restore(fd, state) } // nothing better to do on the way out
+		}
+	}
+	type result struct {
+		answer string
+		err    error
+	}
+	got := make(chan result, 1)
+	go func() {
+		answer, err := ask()
+		got <- result{answer, err}
+	}()
+	select {
+	case r := <-got:
+		return r.answer, r.err
+	case <-ctx.Done():
+		restore()
+		return "", context.Cause(ctx)
+	}
+}
+
+// hideInput switches the terminal's echo off before a question for a secret is shown: who types or pastes at once would see the
+// secret otherwise. What is no terminal is left alone.
+func hideInput(v any) (restore func()) {
+	in, readable := v.(surveyterminal.FileReader)
+	if _, ok := terminal(v); ok && readable {
+		r := surveyterminal.NewRuneReader(surveyterminal.Stdio{In: in})
+		if r.SetTermMode() == nil {
+			return func() { _ = r.RestoreTermMode() }
+		}
+	}
+	return func() {}
+}
+
+// terminal is v's descriptor when v is a terminal.
+func terminal(v any) (int, bool) {
+	f, ok := v.(interface{ Fd() uintptr })
+	if !ok {
+		return 0, false
+	}
+	fd := int(f.Fd())
+	return fd, term.IsTerminal(fd)
 }

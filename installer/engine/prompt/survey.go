@@ -32,53 +32,68 @@ type drawn struct {
 	out surveyterminal.FileWriter
 }
 
-func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
-	var answer string
-	err := d.ask(ctx, q, &survey.Input{Message: d.fit(q.Message + ":"), Default: plain.Line(q.Default), Help: plain.Plain(q.Help)}, &answer)
-	if err != nil {
-		return "", err
-	}
-	return answer, nil
-}
-
-func (d *drawn) Secret(ctx context.Context, q Question) (string, error) {
-	defer hideInput(d.in)()
-	var answer string
-	err := d.ask(ctx, q, &survey.Password{Message: d.fit(q.Message + ":"), Help: plain.Plain(q.Help)}, &answer)
-	if err != nil {
-		return "", err
-	}
-	return answer, nil
-}
-
-func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (string, error) {
-	labels := make([]string, len(choices))
-	start := 0
-	for i, c := range choices {
-		labels[i] = plain.Line(c.label())
-		if c.Value == q.Default {
-			start = i
+func (d *drawn) Ask(ctx context.Context, q Question) (string, error) {
+	message, help := d.fit(q.Message+":"), plain.Plain(q.Help)
+	var p survey.Prompt
+	switch {
+	case q.Secret:
+		defer hideInput(d.in)()
+		p = &survey.Password{Message: message, Help: help}
+	case q.YesNo:
+		p = &survey.Confirm{Message: d.fit(q.Message + "?"), Default: q.Default == "yes", Help: help}
+	case len(q.Choices) > 0:
+		list := &survey.Select{Message: message, Help: help, PageSize: 12}
+		for i, c := range q.Choices {
+			list.Options = append(list.Options, plain.Line(c.label()))
+			if c.Value == q.Default {
+				list.Default = i
+			}
 		}
+		p = list
+	default:
+		p = &survey.Input{Message: message, Default: plain.Line(q.Default), Help: help}
 	}
-	index := start
-	q.Validate = nil // one of the choices by construction
-	err := d.ask(ctx, q, &survey.Select{
-		Message: d.fit(q.Message + ":"), Options: labels, Default: start, Help: plain.Plain(q.Help), PageSize: 12,
-	}, &index)
-	if err != nil {
-		return "", err
-	}
-	return choices[index].Value, nil
+	return inBackground(ctx, d.in, func() (string, error) {
+		a := answer{question: &q}
+		err := survey.AskOne(p, &a, survey.WithStdio(d.in, d.out, d.out), survey.WithValidator(a.validate))
+		switch {
+		case errors.Is(err, surveyterminal.InterruptErr):
+			return "", ErrInterrupted
+		case errors.Is(err, io.EOF):
+			return "", ErrEnded
+		}
+		return a.text, err
+	})
 }
 
-func (d *drawn) Confirm(ctx context.Context, q Question) (bool, error) {
-	answer := false
-	q.Validate = nil
-	err := d.ask(ctx, q, &survey.Confirm{Message: d.fit(q.Message + "?"), Default: q.Default == "yes", Help: plain.Plain(q.Help)}, &answer)
-	if err != nil {
-		return false, err
+// answer is what survey's prompts answer.
+type answer struct {
+	question *Question
+	text     string
+}
+
+// WriteAnswer implements core.Settable.
+func (a *answer) WriteAnswer(_ string, value any) error {
+	switch v := value.(type) {
+	case core.OptionAnswer:
+		a.text = a.question.Choices[v.Index].Value
+	case bool:
+		a.text = map[bool]string{true: "yes", false: "no"}[v]
+	case string:
+		a.text = v
 	}
-	return answer, nil
+	return nil
+}
+
+func (a *answer) validate(value any) error {
+	text, ok := value.(string)
+	if !ok || a.question.Validate == nil {
+		return nil
+	}
+	if err := a.question.Validate(text); err != nil {
+		return errors.New(plain.Plain(err.Error()))
+	}
+	return nil
 }
 
 // answerRoom is how many columns the signs around a question and a short answer take.
@@ -93,39 +108,4 @@ func (d *drawn) fit(question string) string {
 		return question
 	}
 	return strings.Join(plain.Wrap(question, width-answerRoom), "\n")
-}
-
-// ask runs one prompt in the background: survey knows no context. When ctx
-// ends first, the terminal is put back and the prompt abandoned; the caller
-// must not read answer then.
-func (d *drawn) ask(ctx context.Context, q Question, p survey.Prompt, answer any) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	opts := []survey.AskOpt{survey.WithStdio(d.in, d.out, d.out)}
-	if q.Validate != nil {
-		opts = append(opts, survey.WithValidator(func(v any) error {
-			s, _ := v.(string)
-			if err := q.Validate(s); err != nil {
-				return errors.New(plain.Plain(err.Error()))
-			}
-			return nil
-		}))
-	}
-	restore := saveTerminal(d.in)
-	got := make(chan error, 1)
-	go func() { got <- survey.AskOne(p, answer, opts...) }()
-	select {
-	case err := <-got:
-		switch {
-		case errors.Is(err, surveyterminal.InterruptErr):
-			return ErrInterrupted
-		case errors.Is(err, io.EOF):
-			return ErrEnded
-		}
-		return err
-	case <-ctx.Done():
-		restore()
-		return context.Cause(ctx)
-	}
 }
