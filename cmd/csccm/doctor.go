@@ -168,18 +168,11 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// slow is how long a command that shows its result alone may take before it says what it waits for.
-const slow = 2 * time.Second
-
-// checking shows the progress of do: on a terminal a counter of finished checks, with -v a line for each check, and
-// otherwise that it takes long.
+// checking shows the progress of do: on a terminal a counter of finished checks, with -v a line for each check.
 func checking(g *cli.Globals, do func(step func(check.Result))) {
 	terminal := g.Style(g.ErrOut).TTY
 	p := g.Progress()
-	if !terminal && g.Verbosity == 0 {
-		p = report.Late(p, slow)
-		p.Step("waiting for the API server and CloudStack")
-	}
+	p.Quiet = p.Quiet || !terminal && g.Verbosity == 0
 	defer p.Close()
 	if terminal {
 		p.Step("running checks")
@@ -189,12 +182,12 @@ func checking(g *cli.Globals, do func(step func(check.Result))) {
 		done++
 		switch {
 		case terminal:
-			report.Retitle(p, "running checks: %d done, %s", done, r.Code)
+			p.Retitle("running checks: %d done, %s", done, r.Code)
 		case !r.Unfinished: // those are counted at the end
 			p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 		}
 	})
-	report.Clear(p)
+	p.Clear()
 }
 
 func newStatusCommand(g *cli.Globals) *cobra.Command {

@@ -65,9 +65,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	}
 	defer cs.Close()
 	progress := g.Progress()
-	if !g.Style(g.ErrOut).TTY {
-		progress = report.Late(progress, slow)
-	}
+	progress.Quiet = progress.Quiet || !g.Style(g.ErrOut).TTY
 	r, err := plan.OfCluster(ctx, c, cs, g.Release, clusterID, services, progress)
 	progress.Close()
 	if err != nil {

@@ -35,7 +35,7 @@ func TestPrintedCommandLines(t *testing.T) {
 		cmd, rest, err := rootCommand(fresh).Find(words)
 		require.NoError(t, err)
 		require.NoError(t, cmd.ParseFlags(rest))
-		require.Equal(t, strings.ReplaceAll(tc.want, " K", " "+kubeconfig), commandline.Carry(strings.ReplaceAll(tc.text, " K", " "+kubeconfig), cmd, fresh.Kube))
+		require.Equal(t, strings.ReplaceAll(tc.want, " K", " "+kubeconfig), commandline.Carry(strings.ReplaceAll(tc.text, " K", " "+kubeconfig), cmd, fresh.Connection))
 	}
 }
 

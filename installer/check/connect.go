@@ -92,7 +92,7 @@ const (
 
 // AwaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that is
 // gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
-func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, Selection, func(Result)) Report, skip []string, p report.Progress) (open *Result, err error) {
+func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, Selection, func(Result)) Report, skip []string, p *report.Progress) (open *Result, err error) {
 	const code = "CCM-002"
 	waiting := false
 	began := env.Clock.Now()

@@ -41,7 +41,7 @@ type Env struct {
 	Place    string           // where such a command works
 	Helm     Helm
 	Prompt   prompt.Prompter
-	Progress report.Progress
+	Progress *report.Progress
 	Out      io.Writer // results
 	ErrOut   io.Writer // plan before a confirmation
 	Clock    clock.WithTicker

@@ -56,7 +56,7 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 	for i := range nodes {
 		require.NoError(t, e.kube.Tracker().Add(&nodes[i]))
 	}
-	e.Executor = &Executor{Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: stepclock.New(e.controller), Progress: report.Quiet()}}
+	e.Executor = &Executor{Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: stepclock.New(e.controller), Progress: report.NoProgress()}}
 	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

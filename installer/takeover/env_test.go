@@ -61,7 +61,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	e.source = &Taker{
-		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.Quiet()}, API: client, Config: &config,
+		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()}, API: client, Config: &config,
 	}
 	e.source.Cluster.Namespace = "kube-system"
 	leftby.Play(e.kube, func(s string) {

@@ -58,8 +58,8 @@ func TestInstallOnATerminal(t *testing.T) {
 		`refuses the login of user "admin"`, `user "plain" is not an administrator`,
 		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: --domain ROOT)`,
 		"To do in CloudStack:", "Do this in CloudStack for the controller in cluster ", "namespace kube-system? Yes", "Go on in cluster ", "namespace kube-system? No",
-		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
-		"csccm uninstall --context ", " --delete-user removes it")
+		`Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`, "csccm uninstall --context ", " --delete-user removes it",
+		"error: nothing was changed in the cluster: not confirmed")
 	for _, secret := range []string{"wrong-word", "plain-word"} {
 		if strings.Contains(e.session.String(), secret) {
 			t.Errorf("the password %s is on the screen", secret)

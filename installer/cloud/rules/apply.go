@@ -37,7 +37,7 @@ type Applier struct {
 	// Record keeps a step before it is carried out; nil where another record leads back.
 	Record func(s Step) error
 	// Progress, if not nil, shows each step and how it ended: renamed, or why there was nothing to do.
-	Progress report.Progress
+	Progress *report.Progress
 }
 
 // Read reads the rules of the project with their members.

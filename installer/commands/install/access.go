@@ -274,18 +274,7 @@ func (a *access) takeKeys(ctx context.Context, e *engine.Env, note engine.Note) 
 	})
 }
 
-// removeMade says how to remove what a run has made in CloudStack.
-const removeMade = "csccm uninstall --delete-user removes it"
-
-func (a *access) madeText() string {
-	names := make([]string, len(a.made))
-	for i, o := range a.made {
-		names[i] = o.String()
-	}
-	return "Made in CloudStack: " + strings.Join(names, ", ")
-}
-
-// agreed asks about a change. Who says no is told what the run has made in CloudStack before.
+// agreed asks about a change.
 func (a *access) agreed(ctx context.Context, e *engine.Env, question string) error {
 	ok, err := e.Confirm(ctx, prompt.Question{Message: question, Default: "yes"})
 	switch {
@@ -294,16 +283,17 @@ func (a *access) agreed(ctx context.Context, e *engine.Env, question string) err
 	case len(a.made) == 0:
 		return report.Declined("nothing was changed")
 	}
-	return &report.Error{
-		What: "not confirmed: nothing was changed in the cluster. " + a.madeText(),
-		Fix:  "run csccm install again to go on with it; " + removeMade, Code: report.ExitUsage,
-	}
+	return report.Declined("nothing was changed in the cluster")
 }
 
 // close ends sessions. Where the install failed it names what is left in CloudStack.
 func (a *access) close(e *engine.Env, err error) {
-	if made := a.madeText(); err != nil && len(a.made) > 0 && !strings.Contains(err.Error(), made) {
-		e.Progress.Info("%s; the next run goes on with it, and %s", made, removeMade)
+	if err != nil && len(a.made) > 0 {
+		var names []string
+		for _, o := range a.made {
+			names = append(names, o.String())
+		}
+		e.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall --delete-user removes it", strings.Join(names, ", "))
 	}
 	for _, end := range a.ends {
 		end()

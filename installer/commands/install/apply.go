@@ -147,7 +147,7 @@ func (w *work) selfTest(ctx context.Context, note engine.Note) error {
 // initialiseNodes waits until the controller has initialised the nodes that carry the taint already, as kubelets with
 // --cloud-provider=external set it, and then has those initialised that were there before: one first, then the others.
 func (w *work) initialiseNodes(ctx context.Context, note engine.Note) error {
-	p, err := w.nodes(ctx)
+	p, err := taintPlan(ctx, w.Env, w.Config, w.facts, w.access)
 	if err != nil {
 		return err
 	}
@@ -175,12 +175,6 @@ func (w *work) initialiseNodes(ctx context.Context, note engine.Note) error {
 	}
 	return e.Initialise(ctx, p, note)
 }
-
-func (w *work) nodes(ctx context.Context) (*taint.Plan, error) {
-	return taintPlan(ctx, w.Env, w.Config, w.facts, w.access)
-}
-
-func (w *work) rollout(ctx context.Context, _ engine.Note) error { return w.Rollout(ctx) }
 
 // awaitLeader waits until a Pod of the controller leads. After the limit it goes on: the checks after the install say what is
 // wrong.

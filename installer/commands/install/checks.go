@@ -41,23 +41,19 @@ func checksFailed(phase check.Phase, failed ...check.Result) error {
 	var codes, each []string
 	for i := range failed {
 		r := &failed[i]
-		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly))
-		if r.Remedy != "" {
-			each = append(each, "  fix: "+r.Remedy)
-		}
+		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly), "  fix: "+r.Remedy)
 	}
-	what, fix, it := "installed, but "+strings.Join(codes, ", ")+" failed", failed[0].Remedy, "it"
+	what, fix := strings.Join(codes, ", ")+" failed:\n  "+strings.Join(each, "\n  "), "one after the other; csccm doctor looks again"
 	if len(failed) == 1 {
-		what += ": " + failed[0].Message
-	} else {
-		what += "\n  " + strings.Join(each, "\n  ")
-		fix, it = "one after the other; csccm doctor looks again", "them"
+		what, fix = failed[0].Code+" failed: "+failed[0].Message, failed[0].Remedy
 	}
 	if phase == check.PhasePreflight {
-		what = "nothing was installed: " + strings.TrimPrefix(what, "installed, but ")
-		fix += fmt.Sprintf(" (or pass over %s with --skip-check %s)", it, strings.Join(codes, ","))
+		return &report.Error{
+			What: "nothing was installed: " + what, Code: report.ExitCheckFailed,
+			Fix: strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
+		}
 	}
-	return &report.Error{What: what, Fix: strings.TrimSpace(fix), Code: report.ExitCheckFailed}
+	return &report.Error{What: "installed, but " + what, Fix: fix, Code: report.ExitCheckFailed}
 }
 
 // runChecks runs the checks of a phase. A warning is shown once in a run.

@@ -115,7 +115,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 			return e.Cluster.Explain(credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace))
 		}}},
 		before,
-		[]engine.Step{{Name: "Secret", Do: w.applySecret}, {Name: "Helm release", Do: w.applyChart}, {Name: "rollout", Do: w.rollout}, {Name: "self-test in the cluster", Do: w.selfTest}},
+		[]engine.Step{{Name: "Secret", Do: w.applySecret}, {Name: "Helm release", Do: w.applyChart}, {Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return w.Rollout(ctx) }}, {Name: "self-test in the cluster", Do: w.selfTest}},
 		after,
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: w.initialiseNodes}, {Name: "leader", Do: w.awaitLeader},

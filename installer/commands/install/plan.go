@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -256,7 +255,7 @@ func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan 
 	case f.secret.Exists:
 		secret.Action = "keep, or overwrite where it differs,"
 	}
-	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, f.secret.Namespace, f.secret.Name), nil, prefixed("- ", secret.Differences)...)
+	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, f.secret.Namespace, f.secret.Name), nil, secret.Differences...)
 	from := ""
 	if p.chart == actionUpgrade {
 		from = " from " + f.release.ChartVersion
@@ -264,13 +263,12 @@ func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan 
 	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", p.chart, e.Cluster.Namespace, e.Release, from,
 		c.Chart.Source, c.Chart.Version(), c.Chart.AppVersion()), c.Values, flatten("", c.Values)...)
 	out.Add("Pods", f.placement, p.objects, diff.Text(p.objects, e.Verbose)...)
-	p.showTakeover(out)
-	if len(p.tenants) > 0 {
-		var lines []string
-		for i := range p.tenants {
-			lines = append(lines, "! "+p.tenants[i].String())
-		}
-		out.Add("Tenants", "the policy (chart value tenancy) and what Services use now:", p.tenants, lines...)
+	if p.takeover != nil {
+		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", p.takeover)
+		out.Changes[len(out.Changes)-1].Show = p.takeover.WriteText
+	}
+	for i := range p.tenants {
+		out.Warnings = append(out.Warnings, p.tenants[i].String())
 	}
 	switch {
 	case c.SkipTaint:
@@ -279,28 +277,6 @@ func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan 
 		out.Add("Nodes", "planned once the credentials are there", nil)
 	default:
 		p.nodes.AddTo(out)
-	}
-	return out
-}
-
-func (p *plan) showTakeover(out *engine.Plan) {
-	if p.takeover == nil {
-		return
-	}
-	out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", p.takeover)
-	out.Changes[len(out.Changes)-1].Show = func(w io.Writer, style report.Style) error {
-		err := p.takeover.WriteText(w, style)
-		if err == nil && p.taker == nil {
-			_, err = io.WriteString(w, "What changes of which Service is planned once the credentials are there.\n")
-		}
-		return err
-	}
-}
-
-func prefixed(prefix string, lines []string) []string {
-	out := make([]string, len(lines))
-	for i, l := range lines {
-		out[i] = prefix + l
 	}
 	return out
 }

@@ -32,7 +32,7 @@ type Result struct {
 }
 
 func (w *work) summary(ctx context.Context) error {
-	p, err := w.nodes(ctx)
+	p, err := taintPlan(ctx, w.Env, w.Config, w.facts, w.access)
 	if err != nil {
 		return err
 	}

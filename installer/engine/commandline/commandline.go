@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // carried are the flags that a printed command line repeats, where its command has them: where to work, and what was chosen.
@@ -34,18 +32,15 @@ var line = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 // looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and checks ask at once.
 var looking sync.Mutex
 
-// Carry completes the command lines in a text that a running command prints. kube is how that one reaches the cluster.
-func Carry(text string, running *cobra.Command, kube *genericclioptions.ConfigFlags) string {
+// Carry completes the command lines in a text that a running command prints. connected returns how that one reaches the cluster.
+func Carry(text string, running *cobra.Command, connected func() []string) string {
 	lines := line.FindAllStringIndex(text, -1)
 	if len(lines) == 0 {
-		return text // most texts: no client is made for them
+		return text // most texts: no configuration is read for them
 	}
 	looking.Lock()
 	defer looking.Unlock()
-	var connection []string
-	if c, err := cluster.New(kube); err == nil {
-		connection = c.Connection()
-	}
+	connection := connected()
 	var b strings.Builder
 	end := 0
 	for _, at := range lines {

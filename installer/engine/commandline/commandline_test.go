@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/csccm/csccm/installer/engine/commandline"
 )
@@ -25,13 +24,11 @@ func TestCarryAtOnce(t *testing.T) {
 		if err := doctor.ParseFlags([]string{"--release", "ccm"}); err != nil {
 			t.Fatal(err)
 		}
-		kube := genericclioptions.NewConfigFlags(false)
-		*kube.KubeConfig = t.TempDir() + "/none"
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
 				const want = "run csccm migrate-rules --release ccm again"
-				if got := commandline.Carry("run csccm migrate-rules again", doctor, kube); got != want {
+				if got := commandline.Carry("run csccm migrate-rules again", doctor, func() []string { return nil }); got != want {
 					t.Errorf("%q, want %q", got, want)
 				}
 			})

@@ -119,10 +119,6 @@ func TestTable(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, tab.Write(&b, Style{Width: 80}))
 	require.Equal(t, "NAME            ACTION\nweb             rename to web-tcp-80\na-longer-name   \n", b.String())
-
-	b.Reset()
-	require.NoError(t, tab.Write(&b, Style{Width: 30}))
-	require.Equal(t, "NAME: web\nACTION: rename to web-tcp-80\n\nNAME: a-longer-name\n", b.String())
 }
 
 func TestExitCodeOfError(t *testing.T) {
@@ -206,30 +202,33 @@ func TestRetitleAndClear(t *testing.T) {
 	t.Parallel()
 	var out buffer
 	p := NewProgress(terminal.Writer(&out), Style{TTY: true, Width: 40}, clocktesting.NewFakeClock(time.Unix(0, 0)))
-	Retitle(p, "no step is open")
-	Clear(p)
+	p.Retitle("no step is open")
+	p.Clear()
 	require.Empty(t, out.String())
 	p.Step("one")
-	Retitle(p, "one, %d done", 3)
+	p.Retitle("one, %d done", 3)
 	require.True(t, strings.HasSuffix(out.String(), "one, 3 done"), "%q", out.String())
-	Clear(p)
+	p.Clear()
 	require.True(t, strings.HasSuffix(out.String(), "\r\x1b[K"), "%q", out.String())
 	p.Done("the step is gone: nothing")
 	p.Close()
 	require.NotContains(t, out.String(), "the step is gone")
-	Retitle(Quiet(), "x")
-	Clear(Quiet())
 }
 
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	p := Quiet()
+	var out buffer
+	p := NewProgress(&out, Style{Unicode: true, TTY: true}, nil)
+	p.Quiet = true
 	p.Step("x")
 	p.Info("x")
-	p.Warn("x")
+	p.Warn("careful")
 	p.Done("x")
-	p.Fail("x")
+	p.Step("y")
+	p.Fail("it broke")
+	p.Step("z")
 	p.Close()
+	require.Equal(t, "  ! careful\n✗ y: it broke\n", out.String())
 }
 
 func TestShellLine(t *testing.T) {

@@ -26,18 +26,13 @@ func (t *Table) Add(cells ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Write prints the table. Where the style's width is too small for the columns every row becomes
-// a block of "HEADER: value" lines, so that nothing is cut off.
+// Write prints the table.
 func (t *Table) Write(w io.Writer, s Style) error {
 	widths := t.widths()
 	var b strings.Builder
-	if s.Width > 0 && t.Width() > s.Width {
-		t.blocks(&b, s)
-	} else {
-		line(&b, t.Header, widths, func(c string) string { return s.Paint(Strong, c) })
-		for _, row := range t.Rows {
-			line(&b, row, widths, func(c string) string { return c })
-		}
+	line(&b, t.Header, widths, func(c string) string { return s.Paint(Strong, c) })
+	for _, row := range t.Rows {
+		line(&b, row, widths, func(c string) string { return c })
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -78,19 +73,4 @@ func line(b *strings.Builder, cells []string, widths []int, paint func(string) s
 		}
 	}
 	b.WriteByte('\n')
-}
-
-func (t *Table) blocks(b *strings.Builder, s Style) {
-	for i, row := range t.Rows {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		for j, c := range row {
-			if j >= len(t.Header) || c == "" {
-				continue
-			}
-			label := t.Header[j] + ": "
-			b.WriteString(s.Indented(s.Paint(Strong, t.Header[j]+":")+" ", utf8.RuneCountInString(label), c))
-		}
-	}
 }

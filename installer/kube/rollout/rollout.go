@@ -51,7 +51,7 @@ type Waiter struct {
 	// Of is the workload to wait for; nil means that of the Release.
 	Of       *Target
 	Clock    clock.WithTicker
-	Progress report.Progress
+	Progress *report.Progress
 	Limit    time.Duration // 0 means DefaultTimeout
 	// PodLogs returns the last lines of a container's log, which explain a failure; may be nil.
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)

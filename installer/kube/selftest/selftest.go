@@ -61,7 +61,7 @@ type Runner struct {
 	Kube      kubernetes.Interface
 	Namespace string
 	Clock     clock.Clock
-	Progress  report.Progress
+	Progress  *report.Progress
 	// Logs returns the last lines of a Pod's log.
 	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	// Scrub removes secrets from text of others; may be nil.

@@ -131,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("^C")
 	kube.PrependReactor("get", "pods", func(ktesting.Action) (bool, kruntime.Object, error) { cancel(why); return false, nil, nil })
-	r := &Runner{Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.Quiet()}
+	r := &Runner{Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.NoProgress()}
 	pod, err := Pod(manifest)
 	require.NoError(t, err)
 	_, err = r.Run(ctx, pod)

@@ -173,7 +173,7 @@ func (g *Globals) Env() *engine.Env {
 		journal = filepath.Join(g.StateDir(), g.running+"-"+time.Now().UTC().Format("20060102T150405.000Z")+".jsonl")
 	}
 	return &engine.Env{
-		Prompt: g.Prompter(), Progress: report.Quiet(), Out: g.Out, ErrOut: g.ErrOut, Clock: clock.RealClock{}, Interactive: g.Interactive(), Style: g.Style,
+		Prompt: g.Prompter(), Progress: report.NoProgress(), Out: g.Out, ErrOut: g.ErrOut, Clock: clock.RealClock{}, Interactive: g.Interactive(), Style: g.Style,
 		Release: g.Release, Yes: g.Yes, ForceUnlock: g.ForceUnlock, DryRun: g.DryRun, Verbose: g.Verbosity > 0, Output: g.Format, Journal: journal, RolloutTimeout: g.RolloutTimeout,
 	}
 }

@@ -90,7 +90,7 @@ func (g *Globals) commands(text string) string {
 	if g.command == nil {
 		return text
 	}
-	return commandline.Carry(text, g.command, g.Kube)
+	return commandline.Carry(text, g.command, g.Connection)
 }
 
 // RemedyOf returns what would be right, or "" where nobody knows.

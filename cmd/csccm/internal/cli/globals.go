@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -50,6 +51,8 @@ type Globals struct {
 	// Kube is the one source of the cluster connection, for client-go and Helm
 	// alike, so that --context or --as mean the same for both.
 	Kube *genericclioptions.ConfigFlags
+	// Connection returns the flags that reach the same cluster; the kubeconfig is read once.
+	Connection func() []string
 
 	Clock clock.Clock
 
@@ -66,7 +69,15 @@ type Globals struct {
 // New returns the flags with their defaults. What is written to the streams is escaped, see package terminal.
 func New(s Streams) *Globals {
 	s.Out, s.ErrOut = terminal.Writer(s.Out), terminal.Writer(s.ErrOut)
-	return &Globals{Streams: s, Clock: clock.RealClock{}, Kube: cluster.NewFlags(), Color: report.ColorAuto}
+	g := &Globals{Streams: s, Clock: clock.RealClock{}, Kube: cluster.NewFlags(), Color: report.ColorAuto}
+	g.Connection = sync.OnceValue(func() []string {
+		c, err := cluster.New(g.Kube)
+		if err != nil {
+			return nil
+		}
+		return c.Connection()
+	})
+	return g
 }
 
 // Inside returns the globals of a command that another one runs in the cluster of a connection: without questions, and with
@@ -131,11 +142,9 @@ func (g *Globals) Style(w io.Writer) report.Style {
 }
 
 // Progress shows steps on stderr; the caller closes it.
-func (g *Globals) Progress() report.Progress {
+func (g *Globals) Progress() *report.Progress {
 	p := report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
-	if g.Quiet {
-		return report.Warnings(p)
-	}
+	p.Quiet = g.Quiet
 	return p
 }
 
