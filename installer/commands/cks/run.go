@@ -212,9 +212,6 @@ func (t *task) run(ctx context.Context) error {
 		Show:  func(w io.Writer) error { return p.Write(w, e.StyleOf(w)) },
 		Check: func(context.Context) error { return p.judge(t.Ignore) },
 		Done: func(w io.Writer) error {
-			if len(steps) == 0 {
-				return nil
-			}
 			_, err := fmt.Fprintf(w, "Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted"))
 			return err
 		},
