@@ -41,9 +41,12 @@ func checksFailed(phase check.Phase, failed ...check.Result) error {
 	var codes, each []string
 	for i := range failed {
 		r := &failed[i]
-		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly), "  fix: "+r.Remedy)
+		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly))
+		if r.Remedy != "" {
+			each = append(each, "  fix: "+r.Remedy)
+		}
 	}
-	what, fix := strings.Join(codes, ", ")+" failed:\n  "+strings.Join(each, "\n  "), "one after the other; csccm doctor looks again"
+	what, fix := strings.Join(codes, ", ")+" failed\n  "+strings.Join(each, "\n  "), "one after the other; csccm doctor looks again"
 	if len(failed) == 1 {
 		what, fix = failed[0].Code+" failed: "+failed[0].Message, failed[0].Remedy
 	}

@@ -32,7 +32,7 @@ func TestChecksError(t *testing.T) {
 		{
 			[]check.Result{other, rights}, check.PhasePreflight,
 			"nothing was installed: CCM-003, K8S-003 failed\n  CCM-003: another controller\n    fix: stop it\n  K8S-003: " + rights.Message[:157] + "...\n    fix: have them granted",
-			"one after the other; csccm doctor looks again (or pass over them with --skip-check CCM-003,K8S-003)",
+			"one after the other; csccm doctor looks again (or pass over it with --skip-check CCM-003,K8S-003)",
 		},
 	} {
 		var e *report.Error

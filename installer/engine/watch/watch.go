@@ -13,8 +13,6 @@ import (
 	"io"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -24,7 +22,6 @@ type Round func(ctx context.Context, out io.Writer) (open string, err error)
 
 // Watch is where and how often reports are written.
 type Watch struct {
-	Clock       clock.Clock
 	Out, ErrOut io.Writer
 	Style       report.Style // of Out
 	Format      string       // of the report: text, short, json, yaml
@@ -51,7 +48,7 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 		head := ""
 		switch text := w.Format == "text" || w.Format == "short"; {
 		case text && w.Style.TTY:
-			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, w.Clock.Now().Format(time.TimeOnly))) + "\n\n"
+			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, time.Now().Format(time.TimeOnly))) + "\n\n"
 		case text && !first:
 			head = "\n"
 		case w.Format == "yaml":
@@ -60,11 +57,15 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 		if _, err := io.WriteString(w.Out, head+round.String()); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-w.Clock.After(w.Interval):
-		}
+		w.pause(ctx)
+	}
+}
+
+// pause waits for the next round, or until ctx ends.
+func (w Watch) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(w.Interval):
 	}
 }
 
@@ -72,18 +73,11 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 // (0 is none) it writes the last round that ended, and returns an error that wraps over. It also waits for an API server that
 // does not answer.
 func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final func(error) bool, look Round) error {
-	limited, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	limited := ctx
 	if limit > 0 {
-		timer := w.Clock.NewTimer(limit)
-		defer timer.Stop()
-		go func() {
-			select {
-			case <-timer.C():
-				cancel(over)
-			case <-limited.Done():
-			}
-		}()
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, limit, over)
+		defer cancel()
 	}
 	var last bytes.Buffer
 	for said := ""; ; {
@@ -111,9 +105,6 @@ func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final
 				return err
 			}
 		}
-		select {
-		case <-w.Clock.After(w.Interval):
-		case <-limited.Done():
-		}
+		w.pause(limited)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -33,7 +32,7 @@ func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes
 	if interrupt > 0 {
 		defer time.AfterFunc(interrupt, func() { cancel(errUser) }).Stop()
 	}
-	w := Watch{Clock: clock.RealClock{}, Out: &out, ErrOut: &errOut, Interval: 10 * time.Second}
+	w := Watch{Out: &out, ErrOut: &errOut, Interval: 10 * time.Second}
 	err = w.Until(ctx, time.Minute, errOver, func(err error) bool { return errors.Is(err, errUsage) }, look)
 	return out, errOut, err
 }
@@ -109,7 +108,7 @@ func TestForever(t *testing.T) {
 				defer time.AfterFunc(15*time.Second, func() { cancel(errUser) }).Stop()
 				var out bytes.Buffer
 				n := 0
-				w := Watch{Clock: clock.RealClock{}, Out: &out, Format: c.format, Interval: 10 * time.Second}
+				w := Watch{Out: &out, Format: c.format, Interval: 10 * time.Second}
 				err := w.Forever(ctx, func(_ context.Context, w io.Writer) (string, error) {
 					n++
 					_, _ = fmt.Fprintf(w, "round %d\n", n)
@@ -121,7 +120,7 @@ func TestForever(t *testing.T) {
 		})
 	}
 	// What a report does not say by its exit code ends a watch.
-	w := Watch{Clock: clock.RealClock{}, Out: io.Discard, Interval: time.Hour}
+	w := Watch{Out: io.Discard, Interval: time.Hour}
 	err := w.Forever(t.Context(), func(context.Context, io.Writer) (string, error) { return "", errUsage })
 	require.ErrorIs(t, err, errUsage)
 }

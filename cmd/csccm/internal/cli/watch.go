@@ -62,7 +62,7 @@ func (f *WatchFlags) Validate() error {
 
 // Repeat shows rounds as the flags say: one, one after the other, or until nothing fails.
 func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look watch.Round) error {
-	w := watch.Watch{Clock: g.Clock, Out: g.Out, ErrOut: g.ErrOut, Style: g.Style(g.Out), Format: g.Format, Interval: f.interval}
+	w := watch.Watch{Out: g.Out, ErrOut: g.ErrOut, Style: g.Style(g.Out), Format: g.Format, Interval: f.interval}
 	switch {
 	case f.wait:
 		return w.Until(ctx, f.limit, ErrTimeout, func(err error) bool { return ExitCode(err) == report.ExitUsage }, look)
