@@ -63,7 +63,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	case !p.needed() && len(p.Problems) == 0 && (!o.Undo || !e.Yes):
 		p.State, op.Check = StateNone, nil
 		if !o.Undo {
-			e.Progress.Info("there is no other controller: nothing to take over")
+			e.Progress.Info("There is no other controller: nothing to take over")
 		}
 	case o.Undo:
 		op.Name, op.Steps = "takeover-undo", append(t.Back(), end(StateDone, ""))
