@@ -44,18 +44,16 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place",
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
-		if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
-			return cli.Usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
+		if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.DeleteOrphans) {
+			return cli.Usagef("--undo goes back by its journal alone: leave out --lb and --delete-orphans")
 		}
 		if err := o.ReadUndo(); err != nil {
 			return err
 		}
-		o.Verbose = g.Verbosity > 0
 		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, o) })
 	})
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
-	flags.BoolVar(&o.IncludeUnattributed, "include-unattributed", false, "rename all rules with an old name, regardless of their owner")
 	flags.BoolVar(&o.DeleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
 	flags.StringVar(&o.Undo, "undo", "", "undo what this journal records")
 	return cmd

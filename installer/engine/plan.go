@@ -41,13 +41,11 @@ type Change struct {
 	// Lines say more for people, Details for programs; both may be empty.
 	Lines   []string `json:"lines,omitempty"`
 	Details any      `json:"details,omitempty"`
-	// Show writes the details for people, below the lines; may be nil.
-	Show func(w io.Writer, style report.Style) error `json:"-"`
 }
 
 // NewPlan returns an empty plan for the command's cluster.
 func (e *Env) NewPlan() *Plan {
-	return &Plan{SchemaVersion: 1, Context: Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace}}
+	return &Plan{SchemaVersion: 1, Changes: []Change{}, Context: Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace}}
 }
 
 // Add appends a change. details is for programs.
@@ -65,12 +63,7 @@ func (p *Plan) WriteText(w io.Writer, style report.Style) error {
 		c := &p.Changes[i]
 		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))
 		for _, l := range c.Lines {
-			fmt.Fprintf(&b, "              %s\n", terminal.Line(l))
-		}
-		if c.Show != nil {
-			if err := c.Show(&b, style); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "              %s\n", style.Marked(terminal.Line(l)))
 		}
 	}
 	for _, text := range p.Warnings {

@@ -5,12 +5,10 @@ package takeover
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,33 +25,29 @@ import (
 // FindCredentials reads the cloud-config of the first predecessor that has one: in the Secrets that it mounts, then in those of
 // the two providers' own manifests. from names them without a secret.
 func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor) (config *cloudstack.Config, from string, err error) {
-	var looked []string
 	for i := range predecessors {
 		p := &predecessors[i]
 		if p.Pod == nil {
 			continue
 		}
-		names := []string{"cloud-config", credentials.SecretName}
-		for _, v := range slices.Backward(p.Pod.Volumes) {
+		var names []string
+		for _, v := range p.Pod.Volumes {
 			if v.Secret != nil {
-				names = slices.Insert(names, 0, v.Secret.SecretName)
+				names = append(names, v.Secret.SecretName)
 			}
 		}
-		for _, name := range names {
-			at := p.Namespace + "/" + name
-			looked = append(looked, at)
+		for _, name := range append(names, "cloud-config", credentials.SecretName) {
 			s, err := kube.CoreV1().Secrets(p.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return nil, "", err
 			}
 			if cfg := configIn(s); err == nil && cfg != nil {
-				return cfg, fmt.Sprintf("Secret %s of %s, API %s", at, p, cfg.APIURL), nil
+				return cfg, fmt.Sprintf("Secret %s/%s of %s, API %s", p.Namespace, name, p, cfg.APIURL), nil
 			}
 		}
 	}
-	slices.Sort(looked)
-	none := "no Secret of another provider holds a cloud-config; looked at " + cmp.Or(strings.Join(slices.Compact(looked), ", "), "none")
-	return nil, "", report.Usage(none, "give --cloud-config FILE, or --api-key-file and --secret-key-file")
+	return nil, "", report.Usage("no Secret of another provider holds a cloud-config: neither those that it mounts, nor cloud-config or cloudstack-secret",
+		"give --cloud-config FILE, or --api-key-file and --secret-key-file")
 }
 
 // configIn parses the first key of a Secret that is a cloud-config with keys.

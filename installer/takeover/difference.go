@@ -52,8 +52,6 @@ const (
 type Difference struct {
 	Kind    Kind   `json:"kind"`
 	Port    int    `json:"port,omitempty"`
-	Was     string `json:"was,omitempty"`
-	Becomes string `json:"becomes,omitempty"`
 	Text    string `json:"text"`
 	Consent bool   `json:"consent"`       // users of the Service would notice; nothing happens before somebody agrees
 	Pin     *Pin   `json:"pin,omitempty"` // keeps the current state; nil when no annotation can
@@ -64,8 +62,6 @@ type Pin struct {
 	Annotation string `json:"annotation"`
 	Value      string `json:"value"`
 }
-
-func (d *Difference) key() string { return string(d.Kind) + ":" + strconv.Itoa(d.Port) }
 
 // differences lists what the controller does otherwise than what is there. Pins are candidates.
 func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
@@ -121,7 +117,7 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 	} {
 		if d.was != d.wanted {
 			out = append(out, Difference{
-				Kind: d.kind, Port: want.PublicPort, Was: d.was, Becomes: d.wanted, Consent: true, Pin: &d.pin,
+				Kind: d.kind, Port: want.PublicPort, Consent: true, Pin: &d.pin,
 				Text: fmt.Sprintf("%s of port %d changes from %s to %s", d.what, want.PublicPort, d.was, d.wanted),
 			})
 		}
@@ -135,10 +131,10 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 	_, have := standing(p.Actual, s.Port)
 	switch s.Kind {
 	case plan.AllocateAddress:
-		d.Kind, d.Becomes, d.Text = KindAddress, s.IP, s.Label()
+		d.Kind, d.Text = KindAddress, s.Label()
 		d.Consent = len(svc.Status.LoadBalancer.Ingress) > 0 || len(p.Actual.Addresses) > 0
 	case plan.ReleaseAddress, plan.ForgetAddress:
-		d.Kind, d.Was, d.Text = KindAddress, s.IP, s.Label()
+		d.Kind, d.Text = KindAddress, s.Label()
 	case plan.DeleteRule:
 		switch wanted := slices.Contains(p.Desired.Ports(), s.Port); {
 		case !wanted:
@@ -149,7 +145,7 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 			d.Kind = KindGap
 			d.Text = fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", s.Port, s.Note)
 		default:
-			d.Kind, d.Was, d.Becomes, d.Pin = KindMode, annotation.Proxy, annotation.Direct, &Pin{annotation.Mode, annotation.Proxy}
+			d.Kind, d.Pin = KindMode, &Pin{annotation.Mode, annotation.Proxy}
 			d.Text = fmt.Sprintf("port %d leaves the load balancer: its rule is deleted, and the port is forwarded to one node, "+
 				"or in a VPC to several; new connections fail for some seconds", s.Port)
 		}
@@ -259,8 +255,8 @@ func (c *comparison) compare(ctx context.Context, svc *corev1.Service) ([]Differ
 	return differences(svc, &preview), preview.Actions, nil
 }
 
-// service plans one Service, with its pins if pin is set. Pins work together: with them their differences are gone, and no other
-// one that needs consent has come.
+// service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their differences are
+// gone, and no other one that needs consent has come.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for i := range c.rules.Items {
@@ -269,76 +265,52 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 		}
 	}
 	slices.Sort(p.Rules)
-	found, actions, err := c.compare(ctx, svc)
-	p.Differences, p.Changes = found, c.changes(p.Service, nil, actions)
-	for _, pins, _ := p.needs(); err == nil && len(pins) > 0; _, pins, _ = p.needs() {
+	var actions []plan.Step
+	var err error
+	if p.Differences, actions, err = c.compare(ctx, svc); err != nil {
+		return p, err
+	}
+	if pins := p.pins(); len(pins) > 0 {
 		copied := svc.DeepCopy()
 		for name, value := range pins {
 			metav1.SetMetaDataAnnotation(&copied.ObjectMeta, name, value)
 		}
-		var kept []Difference
-		if kept, actions, err = c.compare(ctx, copied); err != nil || p.drop(kept) {
-			continue
+		kept, pinnedActions, err := c.compare(ctx, copied)
+		if err != nil {
+			return p, err
 		}
-		if p.Pinned = pin; pin {
-			p.Changes = c.changes(p.Service, pins, actions)
+		fail := slices.ContainsFunc(kept, func(k Difference) bool {
+			return k.Consent && !slices.ContainsFunc(p.Differences, func(d Difference) bool {
+				return d.Consent && d.Pin == nil && d.Kind == k.Kind && d.Port == k.Port
+			})
+		})
+		for i := range p.Differences {
+			if fail {
+				p.Differences[i].Pin = nil
+			}
 		}
-		break
-	}
-	return p, err
-}
-
-// drop removes the pins that do not work, by the differences that are left with them, and reports whether there were any.
-func (s *ServicePlan) drop(kept []Difference) (dropped bool) {
-	has := func(all []Difference, key string) bool {
-		return slices.ContainsFunc(all, func(d Difference) bool { return d.Consent && d.key() == key })
-	}
-	worse := slices.ContainsFunc(kept, func(d Difference) bool { return d.Consent && !has(s.Differences, d.key()) })
-	for i := range s.Differences {
-		if d := &s.Differences[i]; d.Pin != nil && (worse || has(kept, d.key())) {
-			d.Pin, dropped = nil, true
+		if p.Pinned = pin && !fail; p.Pinned {
+			actions = pinnedActions
+			for _, name := range slices.Sorted(maps.Keys(pins)) {
+				p.Changes = append(p.Changes, fmt.Sprintf("~ set annotation %s=%q on the Service", name, pins[name]))
+			}
 		}
-	}
-	return dropped
-}
-
-// Change is one object in CloudStack, or annotation of the Service, that is made, changed or deleted.
-type Change struct {
-	Kind   string     `json:"kind"`
-	Text   string     `json:"text"`
-	Action *plan.Step `json:"action,omitempty"` // where the controller does it; csccm does the others before
-	sign   string     // marks it in a list
-}
-
-// ofAnnotation gives an annotation of a Service a value; nil removes it.
-func ofAnnotation(name string, value *string) Change {
-	if value == nil {
-		return Change{Kind: "annotate-service", sign: plan.Removes, Text: "remove annotation " + name + " from the Service"}
-	}
-	return Change{Kind: "annotate-service", sign: plan.Changes, Text: fmt.Sprintf("set annotation %s=%q on the Service", name, *value)}
-}
-
-func ofStep(s *rules.Step) Change {
-	if s.Action == rules.ActionDelete {
-		return Change{Kind: "delete-surplus-rule", sign: plan.Removes, Text: "rule that another one serves: " + s.Describe()}
-	}
-	return Change{Kind: "rename-rule", sign: plan.Changes, Text: "rename rule " + s.Describe()}
-}
-
-// changes returns all that happens to a Service: its pins, what csccm does to its rules, and the controller's plan.
-func (c *comparison) changes(service string, pins map[string]string, actions []plan.Step) []Change {
-	out := []Change{}
-	for _, name := range slices.Sorted(maps.Keys(pins)) {
-		value := pins[name]
-		out = append(out, ofAnnotation(name, &value))
 	}
 	for i := range c.rules.Steps {
-		if s := &c.rules.Steps[i]; s.Service == service {
-			out = append(out, ofStep(s))
+		if s := &c.rules.Steps[i]; s.Service == p.Service {
+			p.Changes = append(p.Changes, changeOf(s))
 		}
 	}
 	for i := range actions {
-		out = append(out, Change{Kind: actions[i].Kind, sign: actions[i].Sign(), Text: actions[i].Label(), Action: &actions[i]})
+		p.Changes = append(p.Changes, actions[i].Sign()+" "+actions[i].Label())
 	}
-	return out
+	return p, nil
+}
+
+// changeOf says what csccm does to a rule, marked for a list.
+func changeOf(s *rules.Step) string {
+	if s.Action == rules.ActionDelete {
+		return plan.Removes + " rule that another one serves: " + s.Describe()
+	}
+	return plan.Changes + " rename rule " + s.Describe()
 }

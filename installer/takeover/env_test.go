@@ -5,7 +5,6 @@ package takeover
 
 import (
 	"context"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -26,8 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
@@ -36,7 +32,7 @@ type env struct {
 	t      *testing.T
 	kube   *fakekube.Clientset
 	source *Taker // without options and a plan
-	sim    *simulator.Simulator
+	sim    *testenv.Cloud
 	clock  *stepclock.Clock
 
 	mu  sync.Mutex
@@ -45,23 +41,11 @@ type env struct {
 
 func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	t.Helper()
-	s, err := leftby.Load(state)
-	require.NoError(t, err)
-	world, err := s.World()
-	require.NoError(t, err)
-	e := &env{t: t, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
-	e.sim, err = simulator.New(simulator.Options{World: world})
-	require.NoError(t, err)
-	server := httptest.NewServer(e.sim.Handler())
-	t.Cleanup(func() { server.Close(); e.sim.Close() })
-	config := cloudconfig.Default()
-	config.APIURL = server.URL + "/client/api"
-	config.APIKey, config.SecretKey, _ = e.sim.Keys(leftby.Account)
-	client, err := cloudapi.NewClient(&config)
-	require.NoError(t, err)
-	t.Cleanup(client.CloseIdleConnections)
+	cloud, s := testenv.Left(t, state)
+	e := &env{t: t, sim: cloud, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
 	e.source = &Taker{
-		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()}, API: client, Config: &config,
+		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()},
+		API: cloud.Client(t, leftby.Account), Config: cloud.Config(t, leftby.Account),
 	}
 	e.source.Cluster.Namespace = "kube-system"
 	leftby.Play(e.kube, func(s string) {

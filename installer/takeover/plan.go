@@ -20,9 +20,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,38 +57,71 @@ type Taker struct {
 	Plan   *Plan
 }
 
-// Order says which controller is started or stopped first.
+// Order says which controller is started or stopped first; "" where there is no other controller.
 type Order string
 
 // Orders.
 const (
 	OursFirst Order = "ours-first" // ours stands by on the lease that the old one holds
 	OldFirst  Order = "old-first"  // the old one elects no leader, or on another lease
-	Nothing   Order = "nothing"    // there is no other controller
 )
 
-// Problem keeps a takeover from happening.
-type Problem struct {
-	Text   string `json:"text"`
-	Remedy string `json:"remedy"`
-}
-
-// Plan is what a takeover or its undo would do, complete enough to be shown and agreed to. It holds no secret.
+// Plan is what a takeover or its undo would do. It holds no secret.
 type Plan struct {
-	SchemaVersion int                  `json:"schemaVersion"`
-	Undo          bool                 `json:"undo,omitempty"`
-	Predecessors  []family.Predecessor `json:"predecessors"` // which end, or with Undo start again
-	Own           family.Own           `json:"own"`          // whose lease is held while no controller acts
-	Order         Order                `json:"order,omitempty"`
-	Why           string               `json:"why,omitempty"`    // of the order
-	Values        map[string]string    `json:"values,omitempty"` // of the chart, that keep what new nodes would otherwise get differently
-	Services      []ServicePlan        `json:"services"`
-	Rules         rules.Plan           `json:"rules"` // renames, also back, and the deletion of surplus rules
-	Problems      []Problem            `json:"problems,omitempty"`
-	State         State                `json:"state,omitempty"` // of csccm takeover alone
-	Next          string               `json:"next,omitempty"`  // command, of csccm takeover alone
+	Undo         bool
+	Predecessors []family.Predecessor // which end, or with Undo start again
+	Own          family.Own           // whose lease is held while no controller acts
+	Order        Order
+	Why          string            // of the order
+	Values       map[string]string // of the chart, that keep what new nodes would otherwise get differently
+	Services     []ServicePlan
+	Steps        []rules.Step // renames, also back, and the deletion of surplus rules
+	Warnings     []string
+	Problem      error // keeps it from happening
 
 	project string // id of the rules' project
+}
+
+// blocked is the error of a takeover that cannot begin.
+func blocked(remedy, format string, args ...any) error {
+	return &report.Error{What: "nothing was changed: " + fmt.Sprintf(format, args...), Fix: remedy, Code: report.ExitCheckFailed}
+}
+
+// AddTo adds the plan to that of a command.
+func (p *Plan) AddTo(out *engine.Plan) {
+	part := "Stop"
+	if p.Undo {
+		part = "Start"
+		for i := range p.Own.Workloads {
+			out.Add("End", p.Own.Workloads[i].String(), &p.Own.Workloads[i])
+		}
+	}
+	for i := range p.Predecessors {
+		old := &p.Predecessors[i]
+		out.Add(part, fmt.Sprintf("%s (%s, image %s), %d wanted", old, old.Family, old.Image, old.Wanted), old)
+	}
+	if p.Order != "" {
+		out.Add("Order", p.Why, p.Order)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+		out.Add("Value", name+"="+p.Values[name]+" keeps the form that the nodes have", nil)
+	}
+	for i := range p.Services {
+		s := &p.Services[i]
+		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), english.Plural(len(s.Rules), "rule", ""), english.Plural(len(s.Changes), "change", ""))
+		if len(s.needs(s.Pinned)) > 0 {
+			text += ", need consent"
+		}
+		var lines []string
+		for _, d := range s.Differences {
+			if d.Pin != nil {
+				d.Text += fmt.Sprintf(" (--pin keeps it: %s=%q)", d.Pin.Annotation, d.Pin.Value)
+			}
+			lines = append(lines, "! "+d.Text)
+		}
+		out.Add("Service", text, s, append(lines, s.Changes...)...)
+	}
+	out.Warnings = append(out.Warnings, p.Warnings...)
 }
 
 // ServicePlan is one Service of type LoadBalancer.
@@ -95,42 +130,47 @@ type ServicePlan struct {
 	Address     string       `json:"address,omitempty"`
 	Rules       []string     `json:"rules,omitempty"` // ids of the current ones
 	Differences []Difference `json:"differences,omitempty"`
-	Changes     []Change     `json:"changes"`          // all that is made, changed or deleted for the Service, in this order
-	Pinned      bool         `json:"pinned,omitempty"` // annotations keep what is there
+	Changes     []string     `json:"changes"`          // all that is made, changed or deleted for the Service, in this order
+	Pinned      bool         `json:"pinned,omitempty"` // annotations keep what is there, where they can
 
 	back map[string]*string // annotations that an undo writes; nil removes one
 }
 
-// needs returns the texts of the differences that need consent, and the annotations that keep what they can of the current state.
-// pinnable is true when nothing that needs consent is left with them.
-func (s *ServicePlan) needs() (texts []string, pins map[string]string, pinnable bool) {
-	pins, pinnable = map[string]string{}, true
+// needs returns the differences that need consent, with pins without those that an annotation prevents.
+func (s *ServicePlan) needs(pinned bool) (texts []string) {
 	for i := range s.Differences {
-		d := &s.Differences[i]
-		if !d.Consent {
-			continue
-		}
-		texts = append(texts, d.Text)
-		if d.Pin == nil {
-			pinnable = false
-		} else {
-			pins[d.Pin.Annotation] = d.Pin.Value
+		if d := &s.Differences[i]; d.Consent && (d.Pin == nil || !pinned) {
+			texts = append(texts, d.Text)
 		}
 	}
-	return texts, pins, pinnable
+	return texts
 }
 
-// undecided are the Services that need consent and have neither been accepted nor pinned.
-func (p *Plan) undecided(o Options) []*ServicePlan {
-	var out []*ServicePlan
-	for i := range p.Services {
-		s := &p.Services[i]
-		texts, _, pinnable := s.needs()
-		if len(texts) > 0 && !Named(o.Accept, s.Service) && (!pinnable || !Named(o.Pin, s.Service)) {
-			out = append(out, s)
+// pins are the annotations that keep what they can of the current state.
+func (s *ServicePlan) pins() map[string]string {
+	out := map[string]string{}
+	for i := range s.Differences {
+		if pin := s.Differences[i].Pin; pin != nil {
+			out[pin.Annotation] = pin.Value
 		}
 	}
 	return out
+}
+
+// undecided returns the Services that need consent and have neither been accepted nor pinned, and what would change of them.
+func (p *Plan) undecided(o Options) (names, changes []string) {
+	for i := range p.Services {
+		s := &p.Services[i]
+		texts := s.needs(Named(o.Pin, s.Service))
+		if len(texts) == 0 || Named(o.Accept, s.Service) {
+			continue
+		}
+		names = append(names, s.Service)
+		for _, text := range texts {
+			changes = append(changes, s.Service+": "+text)
+		}
+	}
+	return names, changes
 }
 
 // All in a list of Services stands for every one.
@@ -139,42 +179,6 @@ const All = "all"
 // Named reports whether a list of Services names one.
 func Named(list []string, service string) bool {
 	return slices.Contains(list, All) || slices.Contains(list, service)
-}
-
-// consents returns the names of Services that need consent, of those in which annotations cannot keep everything, and what changes.
-func consents(services []*ServicePlan) (names, rest, changes []string) {
-	for _, s := range services {
-		texts, _, pinnable := s.needs()
-		if names = append(names, s.Service); !pinnable {
-			rest = append(rest, s.Service)
-		}
-		for _, text := range texts {
-			changes = append(changes, s.Service+": "+text)
-		}
-	}
-	return names, rest, changes
-}
-
-// noConsent is the error of a takeover that would change what nobody agreed to; nil without Services.
-func noConsent(services []*ServicePlan) error {
-	names, rest, changes := consents(services)
-	if len(names) == 0 {
-		return nil
-	}
-	list := strings.Join(names, ",")
-	fix := fmt.Sprintf("keep the current state with --pin %s, or agree with --accept %s", list, list)
-	if len(rest) > 0 {
-		fix = fmt.Sprintf("agree with --accept %s, or correct the Services first; --pin keeps what an annotation can keep", list)
-	}
-	return &report.Error{What: "the takeover would change what runs: " + strings.Join(changes, "; "), Fix: fix, Code: report.ExitCheckFailed}
-}
-
-// Blocked is the error of a takeover that cannot begin; nil without problems.
-func Blocked(problems []Problem) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return &report.Error{What: "nothing was changed: " + problems[0].Text, Fix: problems[0].Remedy, Code: report.ExitCheckFailed}
 }
 
 // Facts is what a plan rests on.
@@ -226,8 +230,9 @@ func (t *Taker) Detect(ctx context.Context) (*Facts, error) {
 func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	p := PlanOrder(&f.Controllers)
 	p.Values, p.project = values(f), f.project
-	p.Rules = rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)}, rules.Selection{})
-	c, err := t.comparison(f, &p.Rules)
+	named := rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)}, rules.Selection{})
+	p.Steps = named.Steps
+	c, err := t.comparison(f, &named)
 	if err != nil {
 		return err
 	}
@@ -244,29 +249,25 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 
 // PlanOrder decides who is started or stopped first, and what keeps it from happening. It is pure.
 func PlanOrder(c *family.Controllers) *Plan {
-	p := &Plan{
-		SchemaVersion: 1, Predecessors: c.Predecessors, Own: c.Own, Services: []ServicePlan{},
-		Order: Nothing, Why: "no other cloud controller manager is there",
-	}
+	const oldFirst = "the old controller ends before csccm's starts: "
+	p := &Plan{Predecessors: c.Predecessors, Own: c.Own}
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
 		switch {
+		case p.Problem != nil:
 		case old.Family == family.Other:
-			p.Problems = append(p.Problems, Problem{
-				fmt.Sprintf("%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image),
-				"if it is not needed: " + old.Deletion(),
-			})
+			p.Problem = blocked("if it is not needed: "+old.Deletion(), "%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image)
 		case p.Order == OldFirst:
 		case old.Wanted == 0:
-			if p.Order == Nothing {
-				p.Order, p.Why = OldFirst, old.String()+" is stopped already"
+			if p.Order == "" {
+				p.Order, p.Why = OldFirst, oldFirst+old.String()+" is stopped already"
 			}
 		case old.Lease == nil:
-			p.Order, p.Why = OldFirst, old.String()+" elects no leader: it has to end before another one starts"
+			p.Order, p.Why = OldFirst, oldFirst+old.String()+" elects no leader"
 		case *old.Lease != p.Own.Lease:
-			p.Order, p.Why = OldFirst, fmt.Sprintf("%s holds lease %s, ours would hold %s: it has to end before ours starts", old, old.Lease, p.Own.Lease)
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, old, old.Lease, p.Own.Lease)
 		default:
-			p.Order, p.Why = OursFirst, fmt.Sprintf("both use lease %s: ours stands by until the old one has ended", old.Lease)
+			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both use lease %s", old.Lease)
 		}
 	}
 	return p

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
@@ -19,42 +19,34 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// needing are the differences that need consent, as "Service kind port: was -> becomes".
+// needing are the differences that need consent, as "Service: text".
 func needing(p *Plan) []string {
-	var out []string
-	for _, s := range p.Services {
-		for _, d := range s.Differences {
-			if d.Consent {
-				out = append(out, s.Service+" "+d.key()+" "+d.Was+" -> "+d.Becomes)
-			}
-		}
-	}
-	return out
+	_, changes := p.undecided(Options{})
+	return changes
 }
 
-// changesOf lists what a plan does for a Service, as "sign kind".
 func changesOf(p *Plan, service string) []string {
-	var out []string
 	for i := range p.Services {
-		for j := range p.Services[i].Changes {
-			if c := &p.Services[i].Changes[j]; p.Services[i].Service == service {
-				out = append(out, c.sign+" "+c.Kind)
-			}
+		if p.Services[i].Service == service {
+			return p.Services[i].Changes
 		}
 	}
-	return out
+	return nil
 }
 
 func textOf(t *testing.T, p *Plan) string {
 	t.Helper()
 	var b strings.Builder
-	require.NoError(t, p.WriteText(&b, report.Style{}))
+	var shown engine.Plan
+	p.AddTo(&shown)
+	require.NoError(t, shown.WriteText(&b, report.Style{}))
 	return b.String()
 }
 
 func TestPlanOfRecordedStates(t *testing.T) {
 	t.Parallel()
-	protocol, ranges := "default/documented protocol:8080 tcp -> tcp-proxy", "default/cidrs ranges:8443 0.0.0.0/0 -> 10.0.0.0/8,172.16.0.0/12"
+	const protocol = "default/documented: the protocol of port 8080 changes from tcp to tcp-proxy"
+	const ranges = "default/cidrs: who may connect to the rule of port 8443 changes from 0.0.0.0/0 to 10.0.0.0/8,172.16.0.0/12"
 	withoutProxy := map[string]string{annotation.ProxyProtocol: "false"}
 	for state, tt := range map[string]struct {
 		needing []string
@@ -76,22 +68,21 @@ func TestPlanOfRecordedStates(t *testing.T) {
 			p := newEnv(t, state).plan()
 			require.Equal(t, tt.needing, needing(p))
 			require.Equal(t, tt.values, p.Values)
-			require.Equal(t, tt.renames, p.Rules.Count(rules.VerdictRename))
+			require.Equal(t, tt.renames, len(p.Steps))
 			require.Len(t, p.Services, 6)
 			rules := 0
 			for i := range p.Services {
 				s := &p.Services[i]
 				rules += len(s.Rules)
 				require.NotEmpty(t, s.Address, s.Service)
-				_, pins, pinnable := s.needs()
-				require.True(t, pinnable, s.Service)
-				require.Len(t, pins, len(tt.pins[s.Service]), s.Service)
-				require.Subset(t, pins, tt.pins[s.Service], s.Service)
+				require.Len(t, s.pins(), len(tt.pins[s.Service]), s.Service)
+				require.Subset(t, s.pins(), tt.pins[s.Service], s.Service)
 			}
 			require.Equal(t, 7, rules)
-			require.Len(t, p.undecided(Options{}), len(tt.needing), "default/restricted keeps its wide rule: the firewall filters")
-			require.Empty(t, p.undecided(Options{Pin: []string{All}}))
-			require.Empty(t, p.undecided(Options{Accept: []string{All}}))
+			for _, o := range []Options{{Pin: []string{All}}, {Accept: []string{All}}} {
+				names, _ := p.undecided(o)
+				require.Empty(t, names)
+			}
 		})
 	}
 }
@@ -101,27 +92,27 @@ func TestPlanOfRecordedStates(t *testing.T) {
 func TestPlanShowsEveryChange(t *testing.T) {
 	t.Parallel()
 	p := newEnv(t, leftby.Apache).plan()
-	cidrs := []string{"+ open-firewall", "- close-firewall", "~ tag-rules", "~ tag-firewall"}
+	cidrs := []string{
+		"+ open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12", "- close port 8443 on 192.168.2.12 for 0.0.0.0/0",
+		"~ tag 1 rule on 192.168.2.12", "~ tag 1 firewall rule on 192.168.2.12",
+	}
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "the firewall rule is replaced by one of the ranges that the load balancer rule already has")
-	require.Equal(t, []string{"~ update-rule", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/documented"))
+	require.Len(t, changesOf(p, "default/documented"), 3)
 	text := textOf(t, p)
-	require.Contains(t, text, "4 changes\n")
-	require.Contains(t, text, "3 changes, need consent\n")
-	require.Contains(t, text, `Changes of default/cidrs:
-  + open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12
-  - close port 8443 on 192.168.2.12 for 0.0.0.0/0
-  ~ tag 1 rule on 192.168.2.12
-  ~ tag 1 firewall rule on 192.168.2.12
-`)
+	require.Contains(t, text, "1 rule: 4 changes\n")
+	require.Contains(t, text, "1 rule: 3 changes, need consent\n")
+	require.Contains(t, text, `(--pin keeps it: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	for _, line := range cidrs {
+		require.Contains(t, text, "              "+line+"\n")
+	}
 	p = newEnv(t, leftby.Apache).plan("default/cidrs", "default/documented")
-	require.Equal(t, []string{"~ annotate-service", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/documented"))
+	require.Equal(t, `~ set annotation `+annotation.ProxyProtocol+`="false" on the Service`, changesOf(p, "default/documented")[0])
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "there is nothing to keep")
-	text = textOf(t, p)
-	require.NotContains(t, text, "need consent")
-	require.Contains(t, text, "but for the annotation that --pin sets: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol=\"false\"")
+	require.NotContains(t, textOf(t, p), "need consent")
 
 	p = newEnv(t, leftby.Leaseweb).plan()
-	require.Equal(t, []string{"~ rename-rule", "~ rename-rule", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/web"))
+	require.Contains(t, strings.Join(changesOf(p, "default/web")[:2], "\n"), "~ rename rule K8s_svc_")
+	require.Len(t, changesOf(p, "default/web"), 4)
 }
 
 // The plan names the other controller and the order, or the command says that there is none; never both.
@@ -131,32 +122,32 @@ func TestOrder(t *testing.T) {
 	old := func(f family.Family, wanted int32, l *lease.Name) family.Predecessor {
 		return family.Predecessor{Family: f, Kind: "Deployment", Namespace: "n", Name: "old", Wanted: wanted, Lease: l}
 	}
-	const named, ours, theirs = "Other controller: Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
+	const named, ours, theirs = "Stop        Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
 	for name, tt := range map[string]struct {
-		old      []family.Predecessor
-		want     Order
-		problems int
-		says     []string
+		old     []family.Predecessor
+		want    Order
+		problem string
+		says    []string
 	}{
-		"none":               {nil, Nothing, 0, nil},
-		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, 0, []string{named, "Order: " + ours}},
-		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, 0, []string{named, "Order: " + theirs}},
-		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, 0, []string{named, "Order: " + theirs}},
-		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
-		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
-		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, Nothing, 1, []string{named, "that csccm does not know"}},
+		"none":               {nil, "", "", nil},
+		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, "", []string{named, "Order       " + ours}},
+		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, "", []string{named, "Order       " + theirs}},
+		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, "", []string{named, "Order       " + theirs}},
+		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, "", []string{named, "Order       " + theirs}},
+		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, "", []string{named, "Order       " + theirs}},
+		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, "", "that csccm does not know", []string{named}},
 	} {
 		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}})
 		require.Equal(t, tt.want, p.Order, name)
-		require.Len(t, p.Problems, tt.problems, name)
 		text := textOf(t, p)
 		for _, s := range tt.says {
 			require.Contains(t, text, s, name)
 		}
-		require.Equal(t, tt.want != Nothing, strings.Contains(text, "Order: "), name)
-		require.NotContains(t, text, "no other", name)
-		if tt.problems > 0 {
-			require.ErrorContains(t, (&Taker{Plan: p}).check(), "nothing was changed", name)
+		require.Equal(t, tt.want != "", strings.Contains(text, "Order "), name)
+		if tt.problem == "" {
+			require.NoError(t, p.Problem, name)
+		} else {
+			require.ErrorContains(t, (&Taker{Plan: p}).check(), tt.problem, name)
 		}
 	}
 }
@@ -164,7 +155,7 @@ func TestOrder(t *testing.T) {
 // A port never leaves the load balancer without consent.
 func TestPlanWithForwards(t *testing.T) {
 	t.Parallel()
-	of := func(e *env) (modes []Difference, pins map[string]string, pinnable bool) {
+	of := func(e *env) (modes []Difference, pins map[string]string) {
 		p := e.plan()
 		for i := range p.Services {
 			if s := &p.Services[i]; s.Service == "default/web" {
@@ -173,19 +164,19 @@ func TestPlanWithForwards(t *testing.T) {
 						modes = append(modes, d)
 					}
 				}
-				_, pins, pinnable = s.needs()
+				pins = s.pins()
 			}
 		}
-		return modes, pins, pinnable
+		return modes, pins
 	}
 	e := newEnv(t, leftby.Apache)
-	modes, _, _ := of(e)
+	modes, _ := of(e)
 	require.Empty(t, modes, "TCP ports stay where they are")
 
 	e.source.Config.LBMode = annotation.Direct
-	modes, pins, pinnable := of(e)
+	modes, pins := of(e)
 	require.NotEmpty(t, modes)
-	require.True(t, modes[0].Consent && pinnable)
+	require.True(t, modes[0].Consent)
 	require.Equal(t, map[string]string{annotation.Mode: annotation.Proxy}, pins)
 
 	e.source.Config.LBMode = ""
@@ -194,8 +185,8 @@ func TestPlanWithForwards(t *testing.T) {
 	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})
 	_, err = e.kube.CoreV1().Services("default").Update(t.Context(), web, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	modes, _, pinnable = of(e)
+	modes, pins = of(e)
 	require.Len(t, modes, 1, "the port has a rule for TCP, and cannot keep it beside UDP")
 	require.True(t, modes[0].Consent)
-	require.False(t, pinnable, "with mode proxy the Service would be refused")
+	require.Empty(t, pins, "with mode proxy the Service would be refused")
 }

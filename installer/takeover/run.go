@@ -68,23 +68,23 @@ func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && !t.Plan
 // Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan may not be
 // carried out.
 func (t *Taker) Consent(ctx context.Context) error {
-	open := t.Plan.undecided(t.Options)
-	if len(open) == 0 || len(t.Plan.Problems) > 0 || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
+	names, _ := t.Plan.undecided(t.Options)
+	if len(names) == 0 || t.Plan.Problem != nil || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
 		return t.check()
 	}
-	names, rest, _ := consents(open)
-	choices := []prompt.Choice{{Value: "pin", Label: "keep the current state, by annotations"}}
-	if len(rest) > 0 {
-		choices[0].Label = "keep what annotations can keep, and agree to the other changes"
-	}
-	choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the changes"}, prompt.Choice{Value: "stop", Label: "stop here"})
-	answer, err := t.Prompt.Ask(ctx, prompt.Question{Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin", Choices: choices})
-	switch {
-	case err != nil:
+	answer, err := t.Prompt.Ask(ctx, prompt.Question{
+		Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin", Choices: []prompt.Choice{
+			{Value: "pin", Label: "keep the current state where annotations can, and agree to the rest"},
+			{Value: "accept", Label: "agree to the changes"}, {Value: "stop", Label: "stop here"},
+		},
+	})
+	if err != nil {
 		return err
-	case answer == "pin":
-		t.Pin, t.Accept = append(t.Pin, names...), append(t.Accept, rest...)
-	case answer == "accept":
+	}
+	if answer == "pin" {
+		t.Pin = append(t.Pin, names...)
+	}
+	if answer != "stop" {
 		t.Accept = append(t.Accept, names...)
 	}
 	return t.check()
@@ -92,19 +92,25 @@ func (t *Taker) Consent(ctx context.Context) error {
 
 // check returns why the plan may not be carried out.
 func (t *Taker) check() error {
-	if err := Blocked(t.Plan.Problems); err != nil {
-		return err
+	if t.Plan.Problem != nil {
+		return t.Plan.Problem
 	}
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
-	unknown := slices.DeleteFunc(slices.Concat(t.Accept, t.Pin), func(name string) bool {
-		return name == All || slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name })
-	})
-	if len(unknown) > 0 {
-		return report.Usage(
-			"--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+strings.Join(unknown, ", ")+"; nothing was changed",
-			"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
+	for _, name := range slices.Concat(t.Accept, t.Pin) {
+		if name != All && !slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name }) {
+			return report.Usage("--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+name+"; nothing was changed",
+				"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
+		}
 	}
-	return noConsent(t.Plan.undecided(t.Options))
+	names, changes := t.Plan.undecided(t.Options)
+	if len(names) == 0 {
+		return nil
+	}
+	list := strings.Join(names, ",")
+	return &report.Error{
+		What: "the takeover would change what runs: " + strings.Join(changes, "; "), Code: report.ExitCheckFailed,
+		Fix: fmt.Sprintf("agree with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
+	}
 }
 
 // swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
@@ -146,16 +152,12 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 
 // rename carries out the steps of the rules.
 func (t *Taker) rename(ctx context.Context) error {
-	steps := t.Plan.Rules.Steps
-	if len(steps) == 0 {
-		return nil
+	a := &rules.Applier{API: t.API, ProjectID: t.Plan.project, Progress: t.Progress}
+	for _, s := range t.Plan.Steps {
+		if err := a.Apply(ctx, s); err != nil {
+			return report.Remedied(err, "run the same command again to go on, or go back with: csccm takeover --undo")
+		}
 	}
-	t.Progress.Step("Rules to change in place: %d", len(steps))
-	a := &rules.Applier{API: t.API, Jobs: t.API.Jobs(), ProjectID: t.Plan.project}
-	if done, err := a.Apply(ctx, steps); err != nil {
-		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm takeover --undo")
-	}
-	t.Progress.Done("")
 	return nil
 }
 
@@ -185,21 +187,14 @@ func (t *Taker) verify(ctx context.Context) error {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}
 	t.Progress.Step("Rules and addresses")
-	there := map[string]bool{}
-	for i := range have {
-		there[have[i].ID] = have[i].PublicIP != ""
-	}
 	kept := 0
 	var lost []string
 	for i := range t.Plan.Services {
 		s := &t.Plan.Services[i]
-		changes := slices.ContainsFunc(s.Differences, func(d Difference) bool {
-			return d.Consent && slices.Contains([]Kind{KindGap, KindMode, KindPortRemoved, KindAddress}, d.Kind)
-		})
 		for _, id := range s.Rules {
-			if there[id] {
+			if slices.ContainsFunc(have, func(r cloudstack.LoadBalancerRule) bool { return r.ID == id && r.PublicIP != "" }) {
 				kept++
-			} else if !changes {
+			} else if len(s.needs(false)) == 0 { // nobody agreed to a change
 				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
 			}
 		}
@@ -293,11 +288,11 @@ func (t *Taker) record(ctx context.Context) error {
 		s := &t.Plan.Services[i]
 		pins, names := map[string]string{}, map[string]string{}
 		if Named(t.Pin, s.Service) {
-			_, pins, _ = s.needs()
+			pins = s.pins()
 		}
-		for _, r := range t.Plan.Rules.Steps {
+		for _, r := range t.Plan.Steps {
 			if r.Service == s.Service && r.Action == rules.ActionRename {
-				names[r.RuleID] = r.From
+				names[r.RuleID] = r.Name
 			}
 		}
 		if len(pins)+len(names) == 0 {

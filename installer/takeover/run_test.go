@@ -140,7 +140,7 @@ func TestTakeoverOrder(t *testing.T) {
 	// A second takeover finds nothing to do but to look.
 	n := len(e.notes())
 	again := e.taker()
-	require.Equal(t, Nothing, again.Plan.Order)
+	require.Empty(t, again.Plan.Order)
 	e.do(again.After()...)
 	require.Len(t, e.notes(), n)
 }
@@ -178,7 +178,7 @@ func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	taker = e.taker()
 	require.Equal(t, OldFirst, taker.Plan.Order)
 	e.do(append(taker.Before(), taker.After()...)...)
-	require.Equal(t, Nothing, e.plan().Order)
+	require.Empty(t, e.plan().Order)
 }
 
 func TestOldControllerThatDoesNotEnd(t *testing.T) {

@@ -4,7 +4,6 @@
 package takeover
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,64 +19,54 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services and
 // workloads. It is pure.
 func PlanUndo(f *Facts) *Plan {
-	p := &Plan{SchemaVersion: 1, Undo: true, Own: f.Own, Predecessors: []family.Predecessor{}, Services: []ServicePlan{}, project: f.project}
-	for i := range p.Own.Workloads {
-		if own := &p.Own.Workloads[i]; !own.Helm {
-			p.Problems = append(p.Problems, Problem{
-				own.String() + " is of no Helm release: what applied it would start it again beside the old controller",
-				"take csccm's chart out of what applies it, delete " + own.String() + ", then run the command again",
-			})
-		}
-	}
+	p := &Plan{Undo: true, Own: f.Own, project: f.project}
 	for i := range f.Services {
 		if was, recorded := beforeOf(&f.Services[i]); recorded {
 			p.Services = append(p.Services, p.service(&f.Services[i], was, f.Rules))
 		}
 	}
 	p.predecessors(f)
+	for i := range p.Own.Workloads {
+		if own := &p.Own.Workloads[i]; !own.Helm {
+			p.Problem = blocked("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
+				"%s is of no Helm release: what applied it would start it again beside the old controller", own)
+		}
+	}
 	return p
 }
 
 // service plans for one Service the rules that still have the names that the takeover gave them, and the annotations that it set.
 func (p *Plan) service(svc *corev1.Service, was before, now []rules.Rule) ServicePlan {
-	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, Changes: []Change{}, back: map[string]*string{BeforeAnnotation: nil}}
-	stays := func(format string, args ...any) {
-		s.Differences = append(s.Differences, Difference{Kind: KindWarning, Text: fmt.Sprintf(format, args...)})
-	}
+	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
+	var recorded []rules.Step
 	for _, id := range slices.Sorted(maps.Keys(was.Rules)) {
-		name, i := was.Rules[id], slices.IndexFunc(now, func(r rules.Rule) bool { return r.ID == id })
-		switch {
-		case i < 0:
-			stays("rule %s is gone by now", name)
-		case now[i].Name == name: // never renamed, or back already
-		case rules.ParseName(now[i].Name).Family != rules.FamilyUpstream:
-			stays("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, name)
-		default:
-			r := &now[i]
-			step := rules.Step{
-				Action: rules.ActionRename, RuleID: id, From: r.Name, To: name, Protocol: cmp.Or(r.Protocol, plan.ProtocolTCP),
-				Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: s.Service,
-			}
-			p.Rules.Steps, s.Changes = append(p.Rules.Steps, step), append(s.Changes, ofStep(&step))
-			s.Rules, s.Address = append(s.Rules, id), r.PublicIP
-		}
+		recorded = append(recorded, rules.Step{Action: rules.ActionRename, RuleID: id, Name: was.Rules[id], Service: s.Service})
 	}
+	steps, stays := rules.Undo(recorded, now)
+	for i := range steps {
+		s.Rules, s.Address, s.Changes = append(s.Rules, steps[i].RuleID), steps[i].PublicIP, append(s.Changes, changeOf(&steps[i]))
+	}
+	p.Steps = append(p.Steps, steps...)
 	for _, name := range slices.Sorted(maps.Keys(was.Annotations)) {
 		c := was.Annotations[name]
 		value, set := svc.Annotations[name]
 		switch {
 		case set == (c.Was != nil) && (!set || value == *c.Was): // back already
+		case set && value == c.Set && c.Was == nil:
+			s.back[name], s.Changes = nil, append(s.Changes, "- remove annotation "+name+" from the Service")
 		case set && value == c.Set:
-			s.back[name], s.Changes = c.Was, append(s.Changes, ofAnnotation(name, c.Was))
+			s.back[name], s.Changes = c.Was, append(s.Changes, fmt.Sprintf("~ set annotation %s=%q on the Service", name, *c.Was))
 		default:
-			stays("somebody changed annotation %s since; it stays", name)
+			stays = append(stays, fmt.Sprintf("somebody changed annotation %s since; it stays", name))
 		}
+	}
+	for _, text := range stays {
+		p.Warnings = append(p.Warnings, s.Service+": "+text)
 	}
 	return s
 }
@@ -87,11 +76,9 @@ func (p *Plan) predecessors(f *Facts) {
 	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
 		switch {
 		case !old.Replaceable():
-		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Rules.Steps) > 0):
-			p.Problems = append(p.Problems, Problem{
-				fmt.Sprintf("%s runs already, before csccm's controller has ended and the rules have its names", &old),
-				"stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
-			})
+		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
+			p.Problem = blocked("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
+				"%s runs already, before csccm's controller has ended and the rules have its names", &old)
 		case old.Wanted+old.Before > 0: // stopped, or started by an undo that ended early
 			if old.Wanted = max(old.Wanted, old.Before); len(p.Own.Workloads) == 0 && old.Lease != nil {
 				p.Own.Lease = *old.Lease
@@ -99,11 +86,9 @@ func (p *Plan) predecessors(f *Facts) {
 			p.Predecessors = append(p.Predecessors, old)
 		}
 	}
-	if len(p.Predecessors) == 0 && len(p.Problems) == 0 && p.needed() {
-		p.Problems = append(p.Problems, Problem{
-			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none",
-			fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
-		})
+	if len(p.Predecessors) == 0 && p.Problem == nil && p.needed() {
+		p.Problem = blocked(fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
+			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none")
 	}
 }
 
@@ -113,7 +98,7 @@ func (p *Plan) needed() bool {
 		stopped := func(old family.Predecessor) bool { return old.Ready == 0 }
 		return len(p.Own.Workloads)+len(p.Services) > 0 || slices.ContainsFunc(p.Predecessors, stopped)
 	}
-	return p.Order != Nothing
+	return p.Order != ""
 }
 
 // Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone gives rules

@@ -15,7 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -70,9 +72,9 @@ func TestUndo(t *testing.T) {
 			require.Zero(t, *old.Spec.Replicas)
 			require.Equal(t, "1", old.Annotations[family.ReplicasAnnotation])
 			u := e.undoer()
-			require.NoError(t, Blocked(u.Plan.Problems))
-			require.Contains(t, textOf(t, u.Plan), "Ends first: Deployment kube-system/"+ours().Name+"\nStarts then: Deployment kube-system/cloud-controller-manager")
-			require.Equal(t, state == leftby.Leaseweb, len(u.Plan.Rules.Steps) > 0)
+			require.NoError(t, u.Plan.Problem)
+			require.Contains(t, textOf(t, u.Plan), "End         Deployment kube-system/"+ours().Name+"\n  Start       Deployment kube-system/cloud-controller-manager")
+			require.Equal(t, state == leftby.Leaseweb, len(u.Plan.Steps) > 0)
 			require.Equal(t, state == leftby.Leaseweb, !slices.Equal(before, e.ruleNames()))
 			require.Contains(t, textOf(t, u.Plan), "~ set annotation "+annotation.ProxyProtocol+"=\"enabled\" on the Service")
 			require.Empty(t, e.notes(), "a plan changes nothing")
@@ -134,8 +136,7 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
 	u := e.undoer()
-	require.Contains(t, u.Plan.Problems[0].Remedy, "take csccm's chart out")
-	require.ErrorContains(t, run(t.Context(), u.Back()...), "is of no Helm release")
+	testenv.RequireRefusal(t, run(t.Context(), u.Back()...), "is of no Helm release", "take csccm's chart out", report.ExitCheckFailed)
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
 }
@@ -155,14 +156,14 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.Contains(t, textOf(t, p), "default/documented: somebody changed annotation "+annotation.ProxyProtocol)
 	require.Len(t, p.Predecessors, 1)
 	require.EqualValues(t, 1, p.Predecessors[0].Wanted)
-	require.Len(t, p.Rules.Steps, 7)
+	require.Len(t, p.Steps, 7)
 	f := e.facts()
 	for i := range f.Rules {
-		if f.Rules[i].ID == p.Rules.Steps[0].RuleID {
+		if f.Rules[i].ID == p.Steps[0].RuleID {
 			f.Rules[i].Name = "third"
 		}
 	}
 	p = PlanUndo(f)
-	require.Len(t, p.Rules.Steps, 6)
+	require.Len(t, p.Steps, 6)
 	require.Contains(t, textOf(t, p), "has a third name by now")
 }

@@ -6,10 +6,10 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -45,13 +45,11 @@ func NodeVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) map[string]bool {
 	return out
 }
 
-// Selection says which rules a plan may touch beyond those of the cluster's Services.
+// Selection says what a plan may do beyond the rules of the cluster's Services.
 type Selection struct {
 	// LoadBalancers are names of load balancers whose rules are renamed although no Service of the
 	// cluster owns them.
 	LoadBalancers []string
-	// IncludeUnattributed renames all rules with a legacy name.
-	IncludeUnattributed bool
 	// DeleteOrphans deletes rules whose Service is gone and whose members are all Nodes of the cluster.
 	DeleteOrphans bool
 }
@@ -70,26 +68,6 @@ const (
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
 )
 
-// Item is a rule and what becomes of it.
-type Item struct {
-	RuleID   string  `json:"ruleId"`
-	Name     string  `json:"name"`
-	Family   Family  `json:"family"`
-	Verdict  Verdict `json:"verdict"`
-	PublicIP string  `json:"publicIp"`
-	Port     int     `json:"port"`
-	// Service is namespace/name of the Service of this cluster that the rule belongs to, if any.
-	Service string `json:"service,omitempty"`
-	NewName string `json:"newName,omitempty"` // with VerdictRename
-	// Action is what a Step does to it; "" where nothing is done.
-	Action Action `json:"action,omitempty"`
-	// Reason says why, for people.
-	Reason  string `json:"reason"`
-	Members int    `json:"members"`
-	// OurNodes: there are members, and all are Nodes of this cluster.
-	OurNodes bool `json:"membersAreNodes"`
-}
-
 // Action is what a Step does.
 type Action string
 
@@ -102,30 +80,47 @@ const (
 
 // Step changes one rule.
 type Step struct {
-	Action Action `json:"action"`
-	RuleID string `json:"ruleId"`
-	From   string `json:"from"`
-	To     string `json:"to,omitempty"` // of ActionRename
+	Action   Action `json:"action,omitempty"` // "" where nothing is done
+	RuleID   string `json:"ruleId"`
+	Name     string `json:"name"`
+	NewName  string `json:"newName,omitempty"` // of ActionRename
+	PublicIP string `json:"publicIp"`
+	Port     int    `json:"port"`
+	// Service is namespace/name of the Service of this cluster that the rule belongs to, if any.
+	Service string `json:"service,omitempty"`
 	// Keeper is the rule that must serve the port before a surplus one may go.
 	Keeper string `json:"keeper,omitempty"`
 	// Rule is what ActionCreate makes, and ActionDelete has deleted.
 	Rule *Deleted `json:"rule,omitempty"`
-	// Protocol is always sent: an update without it ends in a server error for rules that were
-	// created without one.
-	Protocol string `json:"protocol"`
-	// Algorithm is the one that stands; it is sent so that the update cannot change it.
-	Algorithm string `json:"algorithm"`
-	PublicIP  string `json:"publicIp"`
-	Port      int    `json:"port"`
-	Service   string `json:"service,omitempty"`
+}
+
+// Describe says in words what the step does.
+func (s *Step) Describe() string {
+	switch s.Action {
+	case ActionDelete:
+		return fmt.Sprintf("delete %s on %s", s.Name, s.PublicIP)
+	case ActionCreate:
+		return fmt.Sprintf("make %s on %s again", s.Name, s.PublicIP)
+	case ActionRename:
+	}
+	return s.Name + " -> " + s.NewName
+}
+
+// Item is a rule and what becomes of it.
+type Item struct {
+	Step
+	Family  Family  `json:"family"`
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason"` // for people
+	Members int     `json:"members"`
+	// OurNodes: there are members, and all are Nodes of this cluster.
+	OurNodes bool `json:"membersAreNodes"`
 }
 
 // Plan is what is there and what would be done.
 type Plan struct {
-	Items []Item `json:"rules"`
-	Steps []Step `json:"steps"`
-	// UnknownLoadBalancers were selected, and no rule is of theirs.
-	UnknownLoadBalancers []string `json:"-"`
+	Items []Item
+	Steps []Step // deletions last: what stays is in order by then
 }
 
 // Count is the number of rules of a verdict.
@@ -139,95 +134,84 @@ func (p *Plan) Count(v Verdict) int {
 	return n
 }
 
+// Emptied returns the addresses that lose their last rule.
+func (p *Plan) Emptied() []string {
+	stays := map[string]bool{}
+	for i := range p.Items {
+		it := &p.Items[i]
+		stays[it.PublicIP] = stays[it.PublicIP] || it.Action != ActionDelete
+	}
+	maps.DeleteFunc(stays, func(_ string, s bool) bool { return s })
+	return slices.Sorted(maps.Keys(stays))
+}
+
+// candidate is a rule, and whose it is.
+type candidate struct {
+	*Rule
+	name    Name
+	lb      string          // load balancer, for Leaseweb's names that of the Service
+	service *corev1.Service // of this cluster, or nil
+	ours    int             // members that are Nodes of the cluster
+	// Where several rules serve its port: the one that stays, or nil, and why.
+	keeper *candidate
+	why    string
+}
+
 // MakePlan decides about every rule. The order of its input does not matter.
 func MakePlan(inv Inventory, sel Selection) Plan {
-	rules := slices.Clone(inv.Rules)
-	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
-	owners := newOwners(inv.Services)
-	targets := make([]target, len(rules))
-	served := map[string][]int{} // the rules of a load balancer's port
-	for i := range rules {
-		targets[i] = resolve(&rules[i], owners)
-		if key := targets[i].key(); key != "" {
-			served[key] = append(served[key], i)
+	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
+	for i := range inv.Services {
+		s := &inv.Services[i]
+		byLB[cloudprovider.DefaultLoadBalancerName(s)], byName[key(s)] = s, s
+	}
+	var all []*candidate
+	ports := map[string][]*candidate{}
+	for i := range inv.Rules {
+		c := attribute(&inv.Rules[i], byLB, byName)
+		for _, m := range c.Members {
+			if inv.NodeVMs[m.VMID] {
+				c.ours++
+			}
+		}
+		if all = append(all, c); c.lb != "" {
+			port := fmt.Sprintf("%s:%d", c.lb, c.name.Port)
+			ports[port] = append(ports[port], c)
 		}
 	}
-	keepers := chooseKeepers(rules, targets, served, owners, inv.NodeVMs)
-	p := Plan{Items: []Item{}, Steps: []Step{}}
-	for _, lb := range sel.LoadBalancers {
-		if !slices.ContainsFunc(targets, func(t target) bool { return t.lb == lb }) {
-			p.UnknownLoadBalancers = append(p.UnknownLoadBalancers, lb)
+	for _, same := range ports {
+		if len(same) > 1 {
+			keeper, why := chooseKeeper(same)
+			for _, c := range same {
+				c.keeper, c.why = keeper, why
+			}
 		}
 	}
-	var deletions []Step // last: what stays is in order by then
-	for i := range rules {
-		item, step := decide(&rules[i], targets[i], keepers[i], inv.NodeVMs, sel)
-		if step != nil {
-			item.Action = step.Action
-		}
-		p.Items = append(p.Items, item)
-		switch {
-		case step == nil:
-		case step.Action == ActionDelete:
-			deletions = append(deletions, *step)
-		default:
-			p.Steps = append(p.Steps, *step)
+	slices.SortFunc(all, func(a, b *candidate) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	p := Plan{}
+	for _, c := range all {
+		it := c.decide(sel)
+		if p.Items = append(p.Items, it); it.Action != "" {
+			p.Steps = append(p.Steps, it.Step)
 		}
 	}
-	p.Steps = append(p.Steps, deletions...)
+	slices.SortStableFunc(p.Steps, func(a, b Step) int { return strings.Compare(string(b.Action), string(a.Action)) })
 	return p
 }
 
-// target is where a rule belongs.
-type target struct {
-	name    Name
-	lb      string // load balancer, for Leaseweb's names that of the Service
-	service string // namespace/name in this cluster, or ""
-}
+func key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-func (t target) key() string {
-	if t.lb == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", t.lb, t.name.Port)
-}
-
-// owners finds Services by load balancer name and by namespace/name.
-type owners struct {
-	byLB   map[string]*corev1.Service
-	byName map[string]*corev1.Service
-}
-
-func newOwners(services []corev1.Service) owners {
-	o := owners{map[string]*corev1.Service{}, map[string]*corev1.Service{}}
-	for i := range services {
-		s := &services[i]
-		o.byLB[cloudprovider.DefaultLoadBalancerName(s)] = s
-		o.byName[s.Namespace+"/"+s.Name] = s
-	}
-	return o
-}
-
-// resolve attributes a rule. A load balancer name holds the Service's UID and so is proof; a
+// attribute finds the Service of a rule. A load balancer name holds the Service's UID and so is proof; a
 // Leaseweb name holds only names, which another cluster of the account may use too, so there the
 // rule's address must be the Service's.
-func resolve(r *Rule, o owners) target {
-	t := target{name: ParseName(r.Name)}
-	t.lb = t.name.LB
-	if s := o.byLB[t.lb]; s != nil && t.lb != "" {
-		t.service = s.Namespace + "/" + s.Name
+func attribute(r *Rule, byLB, byName map[string]*corev1.Service) *candidate {
+	c := &candidate{Rule: r, name: ParseName(r.Name)}
+	if c.name.Family != FamilyLeaseweb {
+		c.lb = c.name.LB
+		c.service = byLB[c.lb]
+	} else if s := byName[c.name.Namespace+"/"+c.name.Service]; s != nil && hasAddress(s, r.PublicIP) {
+		c.service, c.lb = s, cloudprovider.DefaultLoadBalancerName(s)
 	}
-	if t.name.Family == FamilyLeaseweb {
-		key := t.name.Namespace + "/" + t.name.Service
-		if s := o.byName[key]; s != nil && hasAddress(s, r.PublicIP) {
-			t.service, t.lb = key, cloudprovider.DefaultLoadBalancerName(s)
-		}
-	}
-	return t
-}
-
-func hasStatus(s *corev1.Service) bool {
-	return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" })
+	return c
 }
 
 // hasAddress reports whether the Service is known to have an address: by its status, or by the record
@@ -244,111 +228,86 @@ func hasAddress(s *corev1.Service, ip string) bool {
 		err == nil && slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
 }
 
-func decide(r *Rule, t target, k keeping, nodeVMs map[string]bool, sel Selection) (Item, *Step) {
+func (c *candidate) decide(sel Selection) Item {
 	item := Item{
-		RuleID: r.ID, Name: r.Name, Family: t.name.Family, PublicIP: r.PublicIP, Port: r.PublicPort,
-		Service: t.service, Members: len(r.Members),
+		Step:   Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
+		Family: c.name.Family, Members: len(c.Members), OurNodes: c.ours > 0 && c.ours == len(c.Members),
 	}
-	ours := ourMembers(r, nodeVMs)
-	item.OurNodes = ours > 0 && ours == len(r.Members)
-	step := &Step{
-		Action: ActionRename, RuleID: r.ID, From: r.Name, Protocol: cmp.Or(r.Protocol, plan.ProtocolTCP), // what a rule without a protocol does
-		Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: t.service,
+	if c.service != nil {
+		item.Service = key(c.service)
 	}
-	named := t.lb != "" && slices.Contains(sel.LoadBalancers, t.lb)
+	wanted := c.service != nil || c.lb != "" && slices.Contains(sel.LoadBalancers, c.lb)
 	switch {
-	case t.name.Family == FamilyForeign:
+	case c.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
-		return item, nil
-	case k.state == surplus:
-		item.Verdict, item.Reason = VerdictSurplus, k.reason
-		step.Action, step.Keeper = ActionDelete, k.keeper
-		return item, step
-	case k.state == undecided:
-		item.Verdict, item.Reason = VerdictDuplicate, k.reason
-		return item, nil
-	case t.service == "" && !named && item.OurNodes && sel.DeleteOrphans:
-		item.Verdict, item.Reason = VerdictOrphan, "its Service is gone and all its members are nodes of this cluster"
-		step.Action = ActionDelete
-		return item, step
-	case t.service == "" && !named && item.OurNodes && !sel.IncludeUnattributed:
-		item.Verdict = VerdictOrphan
-		item.Reason = "no Service of this cluster has it" + hint(t, ours, len(r.Members), nodeVMs != nil) + "; --delete-orphans deletes it"
-		return item, nil
-	case t.name.Family == FamilyUpstream && (t.service != "" || named || sel.IncludeUnattributed):
-		item.Verdict, item.Reason = VerdictCurrent, cmp.Or(k.reason, "has the current name")
-		return item, nil
-	case t.service != "":
-		item.Reason = "of Service " + t.service
-	case named:
-		item.Reason = "named with --lb"
-	case t.lb != "" && sel.IncludeUnattributed:
-		item.Reason = "no Service of this cluster, taken with --include-unattributed"
+	case c.keeper == nil && c.why != "":
+		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+c.why
+	case c.keeper != nil && c.keeper != c:
+		item.Verdict, item.Action, item.Keeper = VerdictSurplus, ActionDelete, c.keeper.ID
+		item.Reason = fmt.Sprintf("%s on %s serves the same port, and stays: %s", c.keeper.Name, c.keeper.PublicIP, c.why)
+	case !wanted && item.OurNodes:
+		item.Verdict, item.Reason = VerdictOrphan, "its Service is gone, and all its members are nodes of this cluster"
+		if sel.DeleteOrphans {
+			item.Action = ActionDelete
+		}
+	case !wanted:
+		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of its members are nodes of it", c.ours)
+	case c.name.Family == FamilyUpstream:
+		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
-		item.Verdict, item.Reason = VerdictUnattributed, "no Service of this cluster has it"+hint(t, ours, len(r.Members), nodeVMs != nil)
-		return item, nil
+		item.Verdict, item.Action, item.NewName = VerdictRename, ActionRename, plan.RuleName(c.lb, protocolOf(c.Rule), c.PublicPort)
+		item.Reason = "becomes " + item.NewName
 	}
-	step.To = plan.RuleName(t.lb, step.Protocol, r.PublicPort)
-	item.Verdict, item.NewName = VerdictRename, step.To
-	return item, step
+	return item
 }
 
-func ourMembers(r *Rule, nodeVMs map[string]bool) int {
-	n := 0
-	for i := range r.Members {
-		if nodeVMs[r.Members[i].VMID] {
-			n++
+// protocolOf is what a rule does; one that was created without a protocol does TCP.
+func protocolOf(r *Rule) string { return cmp.Or(r.Protocol, plan.ProtocolTCP) }
+
+// chooseKeeper decides about a port that several rules serve, which older providers leave behind
+// when an address or a name changed. Clients come to the address in the Service's status: the rule
+// there stays. Only what a Service of this cluster owns is decided.
+func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
+	s := same[0].service
+	if s == nil {
+		return nil, "no Service of this cluster tells which of them counts"
+	}
+	there, addresses := []*candidate{}, map[string]bool{}
+	for _, c := range same {
+		if hasAddress(s, c.PublicIP) {
+			there, addresses[c.PublicIP] = append(there, c), true
 		}
+	}
+	why = "its address is the Service's"
+	switch {
+	case len(addresses) > 1:
+		return nil, "both addresses are in the Service's status"
+	case len(there) > 0:
+	case slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" }):
+		return nil, "none is on the address of Service " + key(s)
+	default:
+		there, why = same, "it serves best, and the Service has no address yet"
+	}
+	best := slices.MaxFunc(there, func(a, b *candidate) int {
+		return cmp.Or(a.worth()-b.worth(), strings.Compare(b.ID, a.ID)) // one of them, always the same
+	})
+	if len(best.Members) == 0 && slices.ContainsFunc(same, func(c *candidate) bool { return len(c.Members) > 0 }) {
+		return nil, "the one on the Service's address has no members and the other has: let the controller fill it first"
+	}
+	return best, why
+}
+
+// worth orders rules by how well they serve: by state, then nodes among the members, then name.
+func (c *candidate) worth() int {
+	n := 2 * c.ours
+	if c.State == stateActive {
+		n += 1 << 20
+	}
+	if c.name.Family == FamilyUpstream {
+		n++
 	}
 	return n
 }
 
-// hint says what speaks for or against an unattributed rule being of this cluster.
-func hint(t target, ours, members int, nodesKnown bool) string {
-	how := ""
-	if t.lb != "" {
-		how = "; --lb " + t.lb + " renames it all the same"
-		if t.name.Family == FamilyUpstream {
-			how = "" // it has the current name
-		}
-	}
-	switch {
-	case !nodesKnown || members == 0:
-		return how
-	case ours == members:
-		return "; all its members are nodes of this cluster, so its Service is gone" + how
-	case ours == 0:
-		return "; none of its members is a node of this cluster"
-	}
-	return fmt.Sprintf("; %d of its %s %s of this cluster", ours, english.Plural(members, "member", ""), english.PluralWord(ours, "is a node", "are nodes")) + how
-}
-
-// Address is a public address that carries no load balancer rule once the steps are done.
-type Address struct {
-	ID string `json:"id"`
-	IP string `json:"ip"`
-}
-
-// Emptied returns the addresses that lose their last rule by the steps.
-func Emptied(rules []Rule, steps []Step) (out []Address) {
-	gone, stays := map[string]bool{}, map[Address]bool{}
-	for i := range steps {
-		gone[steps[i].RuleID] = steps[i].Action == ActionDelete
-	}
-	for i := range rules {
-		a := Address{ID: rules[i].PublicIPID, IP: rules[i].PublicIP}
-		stays[a] = stays[a] || !gone[rules[i].ID]
-	}
-	for a, stays := range stays {
-		if !stays {
-			out = append(out, a)
-		}
-	}
-	slices.SortFunc(out, func(a, b Address) int { return cmp.Compare(a.IP, b.IP) })
-	return out
-}
-
-// Describe says what to do about the address.
-func (a Address) Describe() string {
-	return fmt.Sprintf("address %s has no load balancer rule any more and stays acquired: release it in CloudStack (id %s) unless something else uses it", a.IP, a.ID)
-}
+// stateActive is CloudStack's state of a rule that the router carries.
+const stateActive = "Active"

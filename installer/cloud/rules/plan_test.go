@@ -93,8 +93,8 @@ func TestMakePlan(t *testing.T) {
 			name:  "legacy of a living Service, with and without protocol",
 			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
 			want: map[string]row{
-				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "Service default/web"},
-				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", "Service default/web"},
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "becomes " + lbWeb + "-tcp-80"},
+				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", ""},
 			},
 		},
 		{
@@ -106,9 +106,9 @@ func TestMakePlan(t *testing.T) {
 			name:  "no Service here: left alone, with what speaks for it",
 			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21", "22"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82, "77"), rule("4", lbGone+"-83", "", 83)},
 			want: map[string]row{
-				"1": {VerdictOrphan, "", "", "its Service is gone; --lb " + lbGone + " renames it all the same; --delete-orphans"},
-				"2": {VerdictUnattributed, "", "", "1 of its 2 members"},
-				"3": {VerdictUnattributed, "", "", "none of its members"},
+				"1": {VerdictOrphan, "", "", "its Service is gone"},
+				"2": {VerdictUnattributed, "", "", "1 of its members"},
+				"3": {VerdictUnattributed, "", "", "0 of its members"},
 				"4": {VerdictUnattributed, "", "", "no Service of this cluster"},
 			},
 		},
@@ -116,13 +116,7 @@ func TestMakePlan(t *testing.T) {
 			name:  "--lb takes one load balancer",
 			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", strings.Replace(lbGone, "f0", "e0", 1)+"-80", "", 80)},
 			sel:   Selection{LoadBalancers: []string{lbGone}},
-			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", "--lb"}, "2": {VerdictUnattributed, "", "", ""}},
-		},
-		{
-			name:  "--include-unattributed takes all legacy names and nothing else",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", "my rule", "tcp", 81), rule("3", "K8s_svc_kubernetes_default_other-tcp-80", "tcp", 80)},
-			sel:   Selection{IncludeUnattributed: true},
-			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictForeign, "", "", ""}, "3": {VerdictUnattributed, "", "", ""}},
+			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
 		},
 		{
 			name:  "of rules with one port the one on the Service's address stays",
@@ -136,7 +130,7 @@ func TestMakePlan(t *testing.T) {
 			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-tcp-80", "tcp", 80), rule("3", lbWeb+"-443", "", 443, "21"), rule("4", lbWeb+"-tcp-443", "tcp", 443, "21")},
 			want: map[string]row{
 				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", ""},
-				"3": {VerdictSurplus, "default/web", "", ""}, "4": {VerdictCurrent, "default/web", "", "stays"},
+				"3": {VerdictSurplus, "default/web", "", ""}, "4": {VerdictCurrent, "default/web", "", ""},
 			},
 		},
 		{
@@ -146,7 +140,7 @@ func TestMakePlan(t *testing.T) {
 				rule("3", lbWeb+"-80", "", 80), at("203.0.113.99", rule("4", lbWeb+"-tcp-80", "tcp", 80, "21")), // the better one is elsewhere
 				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
 			},
-			sel: Selection{IncludeUnattributed: true, DeleteOrphans: true},
+			sel: Selection{LoadBalancers: []string{lbGone}, DeleteOrphans: true},
 			want: map[string]row{
 				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
 				"3": {VerdictDuplicate, "default/web", "", "no members"}, "4": {VerdictDuplicate, "default/web", "", "no members"},
@@ -201,8 +195,6 @@ func TestMakePlan(t *testing.T) {
 						continue
 					}
 					require.Zero(t, deletions, "deletions come last")
-					require.NotEmpty(t, s.Protocol, "an update without a protocol fails")
-					require.Equal(t, "leastconn", s.Algorithm)
 				}
 				require.Len(t, p.Steps, renames+deletions)
 				return p
@@ -223,39 +215,37 @@ func ruleOn(id, name, address string, port int, vms ...string) Rule {
 	return r
 }
 
-func TestRemaining(t *testing.T) {
+func TestUndo(t *testing.T) {
 	t.Parallel()
-	rename := Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", PublicIP: "a", Port: 80}
-	again := Step{Action: ActionCreate, RuleID: "2", From: "gone", PublicIP: "a", Port: 81, Rule: &Deleted{PublicIPID: "a", Members: []string{"x", "y"}}}
+	rename := Step{Action: ActionRename, RuleID: "1", Name: "old", NewName: lbWeb + "-tcp-80"}
+	again := Step{Action: ActionRename, RuleID: "1", Name: lbWeb + "-tcp-80", NewName: "newest"}
+	made := Step{Action: ActionCreate, RuleID: "9", Rule: &Deleted{}}
+	gone := Step{Action: ActionDelete, RuleID: "2", Keeper: "1", Name: "gone", PublicIP: "a", Port: 81, Rule: &Deleted{PublicIPID: "a", Members: []string{"x", "y"}}}
+	back, create := rename, gone
+	back.Name, back.NewName, back.PublicIP, back.Port = rename.NewName, rename.Name, "a", 80
+	create.Action, create.Keeper = ActionCreate, ""
 	for name, tc := range map[string]struct {
 		rules []Rule
 		todo  []Step
-		notes int
+		stays string
 	}{
-		"all":                   {[]Rule{ruleOn("1", "new", "a", 80)}, []Step{rename, again}, 0},
-		"nothing":               {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 0},
-		"a member is missing":   {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y")}, []Step{again}, 0},
-		"on another address":    {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "b", 81, "y", "x")}, []Step{again}, 0},
-		"the rule is not there": {[]Rule{ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 1},
+		"all":                   {[]Rule{ruleOn("1", lbWeb+"-tcp-80", "a", 80)}, []Step{create, back}, ""},
+		"nothing":               {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, nil, ""},
+		"a member is missing":   {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y")}, []Step{create}, ""},
+		"on another address":    {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "b", 81, "y", "x")}, []Step{create}, ""},
+		"the rule is not there": {[]Rule{ruleOn("3", "gone", "a", 81, "y", "x")}, nil, "rule old is gone"},
+		"a third name":          {[]Rule{ruleOn("1", "third", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, nil, "has a third name"},
 	} {
-		todo, notes := Remaining([]Step{rename, again}, tc.rules)
+		todo, stays := Undo([]Step{rename, again, made, gone}, tc.rules)
 		require.Equal(t, tc.todo, todo, name)
-		require.Len(t, notes, tc.notes, name)
+		require.Contains(t, strings.Join(stays, ""), tc.stays, name)
+		require.Equal(t, tc.stays == "", len(stays) == 0, name)
 	}
 }
 
 func TestEmptied(t *testing.T) {
 	t.Parallel()
-	rules := []Rule{
-		ruleOn("1", "x", "a", 80), ruleOn("2", "x", "a", 81), ruleOn("3", "x", "b", 80), ruleOn("4", "foreign", "b", 82), ruleOn("5", "x", "c", 80),
-		ruleOn("6", "x", "d", 80), ruleOn("7", "x", "e", 80),
-	}
-	var steps []Step
-	for _, id := range []string{"1", "2", "3", "6", "7"} {
-		steps = append(steps, Step{Action: ActionDelete, RuleID: id})
-	}
-	steps = append(steps, Step{Action: ActionRename, RuleID: "5"})
-	got := Emptied(rules, steps)
-	require.Equal(t, []Address{{ID: "a", IP: "a"}, {ID: "d", IP: "d"}, {ID: "e", IP: "e"}}, got)
-	require.Contains(t, got[0].Describe(), "release it in CloudStack (id a)")
+	item := func(ip string, a Action) Item { return Item{Step: Step{PublicIP: ip, Action: a}} }
+	p := Plan{Items: []Item{item("a", ActionDelete), item("a", ActionDelete), item("b", ActionDelete), item("b", ""), item("c", ActionRename), item("d", ActionDelete)}}
+	require.Equal(t, []string{"a", "d"}, p.Emptied())
 }

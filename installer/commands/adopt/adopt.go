@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -32,28 +33,12 @@ const (
 // Item is one Service with its address.
 type Item struct {
 	Service   string  `json:"service"` // namespace/name
-	UID       string  `json:"uid"`
 	Address   string  `json:"address,omitempty"`
 	AddressID string  `json:"addressID,omitempty"`
 	Verdict   Verdict `json:"verdict"`
-	Why       string  `json:"why,omitempty"`
-}
+	Why       string  `json:"why"`
 
-// Plan is what would be done, sorted by Service.
-type Plan struct {
-	ClusterID string `json:"clusterID"`
-	Items     []Item `json:"items"`
-}
-
-// Count returns how many items have a verdict.
-func (p *Plan) Count(v Verdict) int {
-	n := 0
-	for i := range p.Items {
-		if p.Items[i].Verdict == v {
-			n++
-		}
-	}
-	return n
+	tags map[string]string // that the address gets
 }
 
 // Facts are what a plan rests on.
@@ -67,32 +52,29 @@ type Facts struct {
 
 // MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's provider
 // acquired the address. It is pure.
-func MakePlan(f Facts, chosen []*corev1.Service, named bool) *Plan {
-	p := &Plan{ClusterID: f.ClusterIDs[0], Items: []Item{}}
+func MakePlan(f Facts, chosen []*corev1.Service, named bool) (items []Item) {
 	for _, svc := range chosen {
 		if recorded, _ := annotation.Bool(svc.Annotations[annotation.AssociatedByController]); recorded || named {
-			p.Items = append(p.Items, f.item(svc))
+			items = append(items, f.item(loadbalancer.ServiceOf(svc)))
 		}
 	}
-	return p
+	return items
 }
 
-func (f *Facts) item(svc *corev1.Service) Item {
-	id := loadbalancer.ServiceOf(svc)
-	out := Item{Service: id.Key(), UID: id.UID, Verdict: Refused}
-	address, why := f.addressOf(id)
-	if address == nil {
-		out.Why = why
+func (f *Facts) item(id plan.Service) Item {
+	out := Item{Service: id.Key(), Verdict: Refused}
+	a, why := f.addressOf(id)
+	if out.Why = why; a == nil {
 		return out
 	}
-	out.Address, out.AddressID = address.Address, address.ID
-	if address.Tags[plan.TagServiceUID] == id.UID && address.Tags[plan.TagAllocatedBy] == plan.ManagedBy &&
-		slices.Contains(f.ClusterIDs, address.Tags[plan.TagCluster]) {
-		out.Verdict = Done
-		return out
-	}
-	if out.Why = f.against(id, address); out.Why == "" {
-		out.Verdict = Adopt
+	out.Address, out.AddressID = a.Address, a.ID
+	if a.Tags[plan.TagServiceUID] == id.UID && a.Tags[plan.TagAllocatedBy] == plan.ManagedBy && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster]) {
+		out.Verdict, out.Why = Done, "is handed over already"
+	} else if out.Why = f.against(id, a); out.Why == "" {
+		out.Verdict, out.Why, out.tags = Adopt, "is tagged", plan.Tags(f.ClusterIDs[0], id)
+		for key := range a.Tags {
+			delete(out.tags, key) // one that is there is left
+		}
 	}
 	return out
 }
@@ -104,29 +86,25 @@ func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
 
 // addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
 func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
-	ids := map[string]bool{}
+	ids := sets.New[string]()
 	for i := range f.Rules {
 		if lb, _, _, _, ok := plan.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
-			ids[f.Rules[i].PublicIPID] = true
+			ids.Insert(f.Rules[i].PublicIPID)
 		}
 	}
 	for i := range f.Forwards {
 		if f.forwards(&f.Forwards[i], id) {
-			ids[f.Forwards[i].PublicIPID] = true
+			ids.Insert(f.Forwards[i].PublicIPID)
 		}
 	}
-	for i := range f.Addresses {
-		if ids[f.Addresses[i].ID] {
-			if address != nil {
-				return nil, "it has rules on several addresses; run csccm migrate-rules first"
-			}
-			address = &f.Addresses[i]
-		}
-	}
-	if address == nil {
+	at := slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return ids.Has(a.ID) })
+	switch {
+	case len(ids) > 1:
+		return nil, "it has rules on several addresses; run csccm migrate-rules first"
+	case at < 0:
 		return nil, "it has no load balancer rules under its own name and no port forwardings; run csccm migrate-rules first if they have older names"
 	}
-	return address, ""
+	return &f.Addresses[at], ""
 }
 
 // against says what speaks against releasing the address with the Service.
@@ -151,27 +129,15 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
 		}
 	}
-	living := map[string]bool{}
+	living := sets.New[string]()
 	for i := range f.Services {
-		living[loadbalancer.ServiceOf(&f.Services[i]).LB] = true
+		living.Insert(loadbalancer.ServiceOf(&f.Services[i]).LB)
 	}
 	for i := range f.Rules {
 		r := &f.Rules[i]
-		if lb, _, _, _, ok := plan.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living[lb]) {
+		if lb, _, _, _, ok := plan.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living.Has(lb)) {
 			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
 		}
 	}
 	return ""
-}
-
-// newTags returns the tags that prove the hand-over and that the address does not have yet. One that is there is left.
-func (p *Plan) newTags(it *Item, have map[string]string) map[string]string {
-	tags := map[string]string{
-		plan.TagCluster: p.ClusterID, plan.TagService: it.Service, plan.TagServiceUID: it.UID,
-		plan.TagManagedBy: plan.ManagedBy, plan.TagAllocatedBy: plan.ManagedBy,
-	}
-	for key := range have {
-		delete(tags, key)
-	}
-	return tags
 }

@@ -54,7 +54,11 @@ func (c *Config) askSource(ctx context.Context, e *engine.Env, f *facts) error {
 	switch {
 	case k.Source != SourceUnset:
 	case k.FromPredecessor:
-		return c.usePredecessor(ctx, e, f)
+		cfg, from, err := takeover.FindCredentials(ctx, e.Cluster.Kube, f.controllers.Predecessors)
+		if err != nil {
+			return e.Cluster.Explain(err)
+		}
+		c.usePredecessor(e, cfg, from)
 	case k.Keys != (credentials.Keys{}):
 		k.Source = SourceKeys
 	case k.admin():
@@ -68,7 +72,8 @@ func (c *Config) askSource(ctx context.Context, e *engine.Env, f *facts) error {
 			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
 		}
 		const predecessor = "predecessor"
-		if _, from, err := takeover.FindCredentials(ctx, e.Cluster.Kube, f.controllers.Predecessors); err == nil {
+		cfg, from, err := takeover.FindCredentials(ctx, e.Cluster.Kube, f.controllers.Predecessors)
+		if err == nil {
 			choices = append(choices, prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
 		}
 		source, err := e.Prompt.Ask(ctx, prompt.Question{
@@ -79,7 +84,8 @@ func (c *Config) askSource(ctx context.Context, e *engine.Env, f *facts) error {
 		case err != nil:
 			return err
 		case source == predecessor:
-			return c.usePredecessor(ctx, e, f)
+			c.usePredecessor(e, cfg, from)
+			return nil
 		}
 		k.Source = Source(source)
 	}
@@ -88,18 +94,13 @@ func (c *Config) askSource(ctx context.Context, e *engine.Env, f *facts) error {
 
 // usePredecessor takes the other provider's keys, and its settings where no flag says otherwise. They are verified as
 // other keys are.
-func (c *Config) usePredecessor(ctx context.Context, e *engine.Env, f *facts) error {
-	cfg, from, err := takeover.FindCredentials(ctx, e.Cluster.Kube, f.controllers.Predecessors)
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
+func (c *Config) usePredecessor(e *engine.Env, cfg *cloudstack.Config, from string) {
 	e.Progress.Info("credentials of the other provider: %s", from)
 	c.Credentials.Source, c.Credentials.FromPredecessor = SourceKeys, true
 	c.fill(cfg)
 	if cfg.CAFile != "" && c.Credentials.CAFile == "" {
 		e.Progress.Warn("the other provider trusts the certificates in %s of its Pod; give them with --ca-file", cfg.CAFile)
 	}
-	return nil
 }
 
 // uselessFlags refuses flags about the user that an administrator makes where keys exist: nothing would come of them.

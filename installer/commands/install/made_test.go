@@ -51,9 +51,9 @@ func TestUserIsRemoved(t *testing.T) {
 	e.Stdout.Reset()
 	e.uninstall(t, true)
 	for _, want := range []string{
-		`delete  user "kubeadmin" of account "k8s", domain ROOT in CloudStack`,
-		`delete  user "kubeadmin-2" of account "k8s", domain ROOT in CloudStack`,
-		"delete  Secret kube-system/cloudstack-secret",
+		`delete      user "kubeadmin" of account "k8s", domain ROOT in CloudStack`,
+		`delete      user "kubeadmin-2" of account "k8s", domain ROOT in CloudStack`,
+		"delete      Secret kube-system/cloudstack-secret",
 	} {
 		require.Contains(t, e.Stdout.String(), want)
 	}
@@ -127,7 +127,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			require.ElementsMatch(t, append(usersBefore, "somebody"), users, "csccm's own user goes")
 			require.Contains(t, accounts, made.Objects[1].Name)
 			require.Contains(t, e.Stdout.String(), `it also has user "somebody"`)
-			require.Contains(t, e.Stdout.String(), `stays   role "csccm-kubeadm": account "csccm-`)
+			require.Contains(t, e.Stdout.String(), `keep        role "csccm-kubeadm": account "csccm-`)
 			left, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, left.Objects, 2, "account and role stay on the list")

@@ -85,8 +85,8 @@ func (p *plan) planOrder(e *engine.Env, f *facts, a *access) error {
 	controllers := *f.controllers
 	controllers.Own.Lease = family.LeaseOfChart(p.manifest)
 	p.takeover = takeover.PlanOrder(&controllers)
-	if err := takeover.Blocked(p.takeover.Problems); err != nil {
-		return err
+	if p.takeover.Problem != nil {
+		return p.takeover.Problem
 	}
 	if a.pending() {
 		e.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
@@ -97,7 +97,7 @@ func (p *plan) planOrder(e *engine.Env, f *facts, a *access) error {
 // planTakeover compares, now that there are keys, the current state of each Service with what the new
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
 func (p *plan) planTakeover(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
-	if p.takeover == nil || len(p.takeover.Problems) > 0 {
+	if p.takeover == nil || p.takeover.Problem != nil {
 		return nil
 	}
 	e.Progress.Step("What the other provider has made")
@@ -264,8 +264,10 @@ func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan 
 		c.Chart.Source, c.Chart.Version(), c.Chart.AppVersion()), c.Values, flatten("", c.Values)...)
 	out.Add("Pods", f.placement, p.objects, diff.Text(p.objects, e.Verbose)...)
 	if p.takeover != nil {
-		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", p.takeover)
-		out.Changes[len(out.Changes)-1].Show = p.takeover.WriteText
+		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", nil)
+		if p.takeover.AddTo(out); p.taker == nil {
+			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
+		}
 	}
 	for i := range p.tenants {
 		out.Warnings = append(out.Warnings, p.tenants[i].String())

@@ -134,7 +134,7 @@ func TestInstallRefuses(t *testing.T) {
 			}, "cannot be initialised safely", "", 3},
 			"no keys of another provider": {func(_ *testing.T, _ *env, o *Config) {
 				*o = Config{Credentials: Credentials{FromPredecessor: true}}
-			}, "no Secret of another provider holds a cloud-config; looked at none", "", 2},
+			}, "no Secret of another provider holds a cloud-config", "", 2},
 		},
 		"login": {
 			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},

@@ -116,11 +116,10 @@ func TestInstallAfterUninstall(t *testing.T) {
 			require.NoError(t, l.turn(t.Context()))
 			if tc.helm {
 				require.NoError(t, e.Releases.Uninstall(t.Context(), engine.DefaultRelease))
-				require.Equal(t, "demo-cp-1_first", holder())
 			} else {
 				require.NoError(t, uninstall.Run(t.Context(), e.Env.Env, uninstall.Options{}), e.Stderr.String())
-				require.Empty(t, holder())
 			}
+			require.Equal(t, "demo-cp-1_first", holder(), "nobody can give it up: the roles went with the Deployment")
 			e.Time.Step(tc.ago)
 			e.Stderr.Reset()
 			install("demo-cp-1_second")

@@ -98,7 +98,7 @@ func TestInstallTakesOver(t *testing.T) {
 			e.install(t, e.taking(t))
 			requireKept(t, before, e.rules(t))
 			require.Contains(t, e.Stderr.String(), "found Deployment kube-system/cloud-controller-manager, another provider for CloudStack (apache")
-			require.Contains(t, e.Stderr.String(), "default/documented: the protocol of port 8080 changes", "--yes shows what it agrees to")
+			require.Contains(t, e.Stderr.String(), "the protocol of port 8080 changes", "--yes shows what it agrees to")
 			require.Contains(t, e.Stdout.String(), "Took the place of Deployment kube-system/cloud-controller-manager.")
 			require.Contains(t, e.Stdout.String(), "--accept all --pin all")
 			if state == leftby.Apache {
@@ -134,7 +134,7 @@ func TestInstallWithoutConsent(t *testing.T) {
 			o.Accept, o.Pin = nil, nil
 			e.DryRun, e.Yes = dry, !dry
 			testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "", "--accept default/", 3)
-			require.Contains(t, e.Said(), "default/documented: the protocol of port 8080 changes from tcp to tcp-proxy")
+			require.Contains(t, e.Said(), "the protocol of port 8080 changes from tcp to tcp-proxy")
 			require.Empty(t, notes())
 			for _, call := range e.cloud.Ledger().Calls() {
 				require.Regexp(t, "^list", call.Command)
@@ -204,9 +204,8 @@ func TestTakeoverPlanAsJSON(t *testing.T) {
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	e.Yes, e.DryRun, e.Output = false, true, "json"
 	e.install(t, e.taking(t))
-	plan, _ := e.planned(t, "Takeover")[0].Details.(map[string]any)
-	require.EqualValues(t, takeover.OursFirst, plan["order"])
-	require.Len(t, plan["services"], 6)
+	require.EqualValues(t, takeover.OursFirst, e.planned(t, "Order")[0].Details)
+	require.Len(t, e.planned(t, "Service"), 6)
 	require.Contains(t, e.planned(t, "Helm")[0].Lines, "instanceTypeFormat=upstream")
 }
 

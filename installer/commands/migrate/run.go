@@ -8,11 +8,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
@@ -29,10 +32,16 @@ import (
 // Options choose the rules.
 type Options struct {
 	rules.Selection
-	Undo    string // journal to undo
-	Verbose bool   // show the rules of others too
+	Undo string // journal to undo
 
-	back []rules.Record // of the journal to undo
+	back []record // of that journal
+}
+
+// record is what the journal keeps of a step before it is carried out.
+type record struct {
+	APIURL    string     `json:"apiUrl"`
+	ProjectID string     `json:"projectId,omitempty"`
+	Step      rules.Step `json:"step"` // with the Rule as it was, of a deletion
 }
 
 // ReadUndo reads the journal to undo; that needs no connection.
@@ -41,12 +50,17 @@ func (o *Options) ReadUndo() error {
 		return nil
 	}
 	text, err := os.ReadFile(o.Undo)
-	var records []json.RawMessage
+	var all []json.RawMessage
 	if err == nil {
-		records, err = journal.Records(string(text))
+		all, err = journal.Records(string(text))
 	}
-	if err == nil {
-		o.back, err = rules.ReadRecords(records)
+	o.back = make([]record, len(all))
+	for i := range all {
+		r := &o.back[i]
+		known := json.Unmarshal(all[i], r) == nil && (r.Step.Rule != nil || r.Step.Action == rules.ActionRename)
+		if !known || r.APIURL == "" {
+			err = errors.New("not a journal of this csccm's migrate-rules")
+		}
 	}
 	if err != nil {
 		return &report.Error{What: "--undo " + o.Undo, Err: err, Fix: "name the journal that the run to undo has named, which you may read", Code: report.ExitUsage}
@@ -54,116 +68,122 @@ func (o *Options) ReadUndo() error {
 	return nil
 }
 
-// Result is what -o json and yaml write.
-type Result struct {
-	SchemaVersion int          `json:"schemaVersion"`
-	DryRun        bool         `json:"dryRun"`
-	Rules         []rules.Item `json:"rules"`
-	Steps         []rules.Step `json:"steps"`
-	// Done is how many of the steps are done.
-	Done    int    `json:"done"`
-	Journal string `json:"journal,omitempty"`
-	// Emptied are addresses that carry no rule once the steps are done.
-	Emptied []rules.Address `json:"emptied,omitempty"`
-}
-
 // migration is one run of the command.
 type migration struct {
-	e       *engine.Env
-	o       Options
+	*engine.Env
+	Options
 	cloud   *cloud.Cloud
 	project string
-	plan    rules.Plan
-	gone    []string // what an undo cannot do
-	result  Result
+	plan    *engine.Plan
+	steps   []rules.Step
+	touched int // steps that a provider that still works would take back
 }
 
 // Run renames the rules of older providers, or undoes what a journal records.
 func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
-	m := &migration{e: e, o: o, cloud: cs}
+	m := &migration{Env: e, Options: o, cloud: cs, plan: e.NewPlan()}
 	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
 	var err error
 	if m.project, err = inv.ProjectID(ctx); err != nil {
 		return err
 	}
-	if o.Undo != "" {
-		err = m.planUndo(ctx)
-	} else {
-		err = m.makePlan(ctx, inv)
+	have, err := rules.Read(ctx, cs.Client, m.project)
+	switch {
+	case err != nil:
+	case o.Undo != "":
+		err = m.planUndo(have)
+	default:
+		err = m.makePlan(ctx, inv, have)
 	}
 	if err != nil {
 		return err
 	}
-	m.result = Result{SchemaVersion: 1, DryRun: true, Rules: m.plan.Items, Steps: m.plan.Steps, Emptied: m.result.Emptied}
 	op := engine.Operation{
-		Name: "migrate-rules", What: rules.Sum(m.plan.Steps, false), Plan: &m.result, Show: m.show, Check: m.allowed,
+		Name: "migrate-rules", What: "change " + english.Plural(len(m.steps), "rule", ""), Plan: m.plan, Check: m.allowed,
 		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back."},
-	}
-	if len(m.plan.Steps) > 0 {
-		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
-		op.Done = func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Sum(m.plan.Steps, true), e.Journal, m.undoLine())
+		Done: func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s changed; journal: %s\nUndo:  %s\n", english.Plural(len(m.steps), "rule", ""), e.Journal, m.undoLine())
 			return err
-		}
+		},
+	}
+	if len(m.steps) > 0 {
+		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
 	}
 	return e.Run(ctx, op)
 }
 
-func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) error {
+func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory, have []rules.Rule) error {
 	var err error
-	kube := m.e.Cluster.Kube.CoreV1()
+	kube := m.Cluster.Kube.CoreV1()
 	nodes := cluster.List(ctx, &err, kube.Nodes().List).Items
-	in := rules.Inventory{Services: cluster.List(ctx, &err, kube.Services(metav1.NamespaceAll).List).Items}
+	in := rules.Inventory{Rules: have, Services: cluster.List(ctx, &err, kube.Services(metav1.NamespaceAll).List).Items}
 	if err != nil {
-		return m.e.Cluster.Explain(err)
+		return m.Cluster.Explain(err)
 	}
-	if in.Rules, err = rules.Read(ctx, m.cloud.Client, m.project); err != nil {
-		return err
+	for _, lb := range m.LoadBalancers {
+		if !slices.ContainsFunc(have, func(r rules.Rule) bool { return rules.ParseName(r.Name).LB == lb }) {
+			return report.Usage("--lb "+lb+": no rule is of that load balancer",
+				"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
+		}
 	}
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return err
 	}
 	in.NodeVMs = rules.NodeVMs(nodes, vms)
-	m.plan = rules.MakePlan(in, m.o.Selection)
-	if unknown := m.plan.UnknownLoadBalancers; len(unknown) > 0 {
-		return report.Usage(fmt.Sprintf("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
-			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
+	p := rules.MakePlan(in, m.Selection)
+	m.steps = p.Steps
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Verdict == rules.VerdictForeign && !m.Verbose {
+			continue
+		}
+		if it.Action == rules.ActionDelete || it.Action == rules.ActionRename && it.Family == rules.FamilyLeaseweb {
+			m.touched++
+		}
+		m.plan.Add(cmp.Or(string(it.Action), string(it.Verdict)), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
+			it.Name, it.PublicIP, it.Port, english.Plural(it.Members, "member", ""), cmp.Or(it.Service, "no Service"), it.Reason), it)
 	}
-	m.result.Emptied = rules.Emptied(in.Rules, m.plan.Steps)
+	if n := p.Count(rules.VerdictForeign); n > 0 && !m.Verbose {
+		m.plan.Add(string(rules.VerdictForeign), english.Plural(n, "rule", "")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
+	}
+	if len(p.Items) == 0 {
+		m.plan.Add("rules", "none", nil)
+	}
+	for _, ip := range p.Emptied() {
+		m.plan.Warnings = append(m.plan.Warnings, "address "+ip+" has no load balancer rule any more and stays acquired: release it in CloudStack unless something else uses it")
+	}
 	return nil
 }
 
 // planUndo makes the steps back from a journal, without those that are done already.
-func (m *migration) planUndo(ctx context.Context) error {
-	for i := range m.o.back {
-		if r := &m.o.back[i]; r.APIURL != m.cloud.Config.APIURL || r.ProjectID != m.project {
+func (m *migration) planUndo(have []rules.Rule) error {
+	var recorded []rules.Step
+	for i := range m.back {
+		r := &m.back[i]
+		if r.APIURL != m.cloud.Config.APIURL || r.ProjectID != m.project {
 			return report.Usage(fmt.Sprintf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
-				m.o.Undo, r.APIURL, r.ProjectID, m.cloud.Config.APIURL, m.project),
+				m.Undo, r.APIURL, r.ProjectID, m.cloud.Config.APIURL, m.project),
 				"name the journal of this CloudStack, or give its credentials with --cloud-config")
 		}
+		recorded = append(recorded, r.Step)
 	}
-	have, err := rules.Read(ctx, m.cloud.Client, m.project)
-	if err != nil {
-		return err
+	m.steps, m.plan.Warnings = rules.Undo(recorded, have)
+	for i := range m.steps {
+		m.plan.Add(string(m.steps[i].Action), m.steps[i].Describe(), m.steps[i])
 	}
-	m.plan.Items = []rules.Item{}
-	m.plan.Steps, m.gone = rules.Remaining(rules.Undo(m.o.back), have)
+	if len(m.steps) == 0 {
+		m.plan.Add("Undo", "nothing to do: what "+m.Undo+" records is as it was before", nil)
+	}
 	return nil
 }
 
 // allowed refuses to change the rules of a provider that still works: it would make them again.
 func (m *migration) allowed(ctx context.Context) error {
-	touched := m.plan.Deletions()
-	for i := range m.plan.Items {
-		if it := &m.plan.Items[i]; it.Family == rules.FamilyLeaseweb && it.Verdict == rules.VerdictRename {
-			touched++
-		}
-	}
-	if touched == 0 {
+	if m.touched == 0 {
 		return nil
 	}
-	r := check.Run(ctx, &check.Env{Cluster: m.e.Cluster, Setup: check.Setup{Namespace: m.e.Cluster.Namespace, Release: m.e.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
+	r := check.Run(ctx, &check.Env{Cluster: m.Cluster, Setup: check.Setup{Namespace: m.Cluster.Namespace, Release: m.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -177,31 +197,32 @@ func (m *migration) allowed(ctx context.Context) error {
 		}
 	}
 	return &report.Error{
-		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), rules.CountRules(touched)),
-		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
+		What: fmt.Sprintf("nothing was changed: %s may still work with %s of the plan, and would make them again",
+			cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), english.Plural(m.touched, "rule", "")),
+		Fix: "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
 	}
 }
 
 func (m *migration) apply(ctx context.Context, note engine.Note) error {
-	m.result.DryRun, m.result.Journal = false, m.e.Journal
-	note("journal: %s", m.e.Journal)
-	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Progress: m.e.Progress}
-	a.Record = func(s rules.Step) error {
-		return m.e.Record(rules.Record{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Step: s})
-	}
-	var err error
-	if m.result.Done, err = a.Apply(ctx, m.plan.Steps); err != nil {
-		m.e.Progress.Fail("%v", err)
-		// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
-		return &report.Error{
-			What: fmt.Sprintf("%s of %d done: %v", rules.CountRules(m.result.Done), len(m.plan.Steps), err),
-			Fix:  "run the command again to go on, or undo with: " + m.undoLine(),
+	note("journal: %s", m.Journal)
+	a := &rules.Applier{API: m.cloud.Client, ProjectID: m.project, Progress: m.Progress, Record: func(s rules.Step) error {
+		return m.Record(record{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Step: s})
+	}}
+	for i := range m.steps {
+		if err := a.Apply(ctx, m.steps[i]); err != nil {
+			m.Progress.Fail("%v", err)
+			// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
+			return &report.Error{
+				What: fmt.Sprintf("%d of %s changed: %v", i, english.Plural(len(m.steps), "rule", ""), err),
+				Fix:  "run the command again to go on, or undo with: " + m.undoLine(),
+			}
 		}
+		note("%s", m.steps[i].Describe())
 	}
 	return nil
 }
 
 // undoLine is the command that undoes what the journal records.
 func (m *migration) undoLine() string {
-	return "csccm migrate-rules --undo " + report.ShellLine(m.e.Journal)
+	return "csccm migrate-rules --undo " + report.ShellLine(m.Journal)
 }

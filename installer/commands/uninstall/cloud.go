@@ -9,41 +9,42 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/registration"
 )
 
 // cloud plans what is removed from CloudStack, or names what stays there.
-func (p *Plan) cloud(ctx context.Context, u *run) error {
-	made, err := credentials.ReadMade(ctx, u.Cluster.Kube, p.Namespace)
+func (u *run) cloud(ctx context.Context) error {
+	made, err := credentials.ReadMade(ctx, u.Cluster.Kube, u.Cluster.Namespace)
 	if err != nil {
-		return u.Cluster.Explain(err)
+		return err
 	}
-	p.Made = append(p.Made, made.Objects...)
 	var unusable *credentials.Error
 	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
 	switch {
 	case err == nil:
-		u.ends = append(u.ends, u.owner.Close)
-		p.entry(ctx, u)
+		u.closers = append(u.closers, u.owner.Close)
+		u.entry(ctx)
 	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage: // there may be keys that others have too
-		return u.Cluster.Explain(err)
+		return err
 	}
-	if !u.DeleteUser {
-		for _, o := range made.Objects {
-			p.Stays = append(p.Stays, o.String()+" in CloudStack, made by csccm (--delete-user removes it)")
-		}
-		if len(made.Objects) == 0 {
-			p.Stays = append(p.Stays, "the controller's user and keys in CloudStack, which csccm did not make")
-		}
+	switch {
+	case len(made.Objects) == 0:
+		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them")
 		return nil
-	}
-	if len(made.Objects) == 0 {
-		p.Stays = append(p.Stays, "the controller's user and keys in CloudStack: no list says that csccm made them")
+	case !u.DeleteUser:
+		for i := range made.Objects {
+			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", made.Objects[i].String())
+		}
 		return nil
 	}
 	login, key := cloudconfig.Default(), ""
@@ -60,39 +61,65 @@ func (p *Plan) cloud(ctx context.Context, u *run) error {
 	if err != nil {
 		return err
 	}
-	u.ends = append(u.ends, end)
+	u.closers = append(u.closers, end)
 	removal, err := credentials.PlanRemoval(ctx, admin, made)
 	if err != nil {
 		return err
 	}
-	p.ends = slices.Contains(removal.APIKeys, key)
-	p.Stays = append(p.Stays, removal.Stays...)
+	u.ends = slices.Contains(removal.APIKeys, key)
+	for _, text := range removal.Stays {
+		u.keep("%s", text)
+	}
+	forget := func(ctx context.Context, objects []credentials.MadeObject) error {
+		return credentials.ForgetMade(ctx, u.Cluster.Kube, u.Cluster.Namespace, objects...)
+	}
 	for i := range removal.Steps {
 		s := &removal.Steps[i]
-		p.delete(s.Text+" in CloudStack", func(ctx context.Context, note engine.Note) error {
-			u.Progress.Step("%s in CloudStack", s.Text)
+		u.delete(s.Text+" in CloudStack", func(ctx context.Context) error {
 			return engine.Shielded(ctx, func(ctx context.Context) error {
 				done, err := s.Do(ctx, admin)
 				if err != nil {
 					return err
 				}
-				note("removed")
-				u.Progress.Done("removed")
-				return u.forget(ctx, done)
+				return forget(ctx, done)
 			})
-		}, s.Text+" in CloudStack")
+		})
 	}
-	if len(removal.Gone) == 0 {
-		return nil
-	}
-	var texts []string
 	for _, o := range removal.Gone {
-		texts = append(texts, o.String()+" from csccm's list: it is no longer in CloudStack")
+		u.delete(o.String()+" from csccm's list: it is no longer in CloudStack", func(ctx context.Context) error {
+			return forget(ctx, []credentials.MadeObject{o})
+		})
 	}
-	p.delete("csccm's list", func(ctx context.Context, _ engine.Note) error { return u.forget(ctx, removal.Gone) }, texts...)
 	return nil
 }
 
-func (u *run) forget(ctx context.Context, objects []credentials.MadeObject) error {
-	return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))
+// entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no uninstall.
+const entryTimeout = 10 * time.Second
+
+// entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
+// registerCluster). An entry that cannot be read or deleted is no reason to keep the controller.
+func (u *run) entry(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+	defer cancel()
+	cs := u.owner
+	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return
+	}
+	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
+	own := registration.Own(entries, string(ns.UID))
+	if err != nil || own == nil {
+		return
+	}
+	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
+		err := engine.Shielded(ctx, func(ctx context.Context) error { return cs.Client.DeleteExternalCluster(ctx, own.ID) })
+		if err != nil {
+			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
+		}
+		return nil
+	})
 }

@@ -28,10 +28,10 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 		says    string
 		gone    bool
 	}{
-		"kept by the controller":          {kept: true, says: "delete  entry prod in CloudStack's UI; no VM is changed", gone: true},
-		"no longer kept":                  {says: "delete  entry prod in CloudStack's UI", gone: true},
-		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete  entry prod in CloudStack's UI"},
-		"CloudStack does not list it":     {kept: true, refused: list, says: "delete  Helm release"},
+		"kept by the controller":          {kept: true, says: "delete      entry prod in CloudStack's UI; no VM is changed", gone: true},
+		"no longer kept":                  {says: "delete      entry prod in CloudStack's UI", gone: true},
+		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete      entry prod in CloudStack's UI"},
+		"CloudStack does not list it":     {kept: true, refused: list, says: "delete      Helm release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

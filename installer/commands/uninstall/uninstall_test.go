@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/taint"
@@ -55,10 +56,10 @@ func TestUninstall(t *testing.T) {
 	require.Equal(t, before, nodes(), "nodes are not touched")
 	require.Nil(t, e.Releases.Release())
 	for _, want := range []string{
-		"delete  Helm release kube-system/cloudstack-ccm, chart 1.0.0",
-		"stays   Secret kube-system/cloudstack-secret (--delete-secret removes it)",
-		"stays   provider IDs, labels and addresses of 2 nodes",
-		"!       nodes new wait for a cloud controller manager",
+		"delete      Helm release kube-system/cloudstack-ccm, chart 1.0.0",
+		"keep        Secret kube-system/cloudstack-secret (--delete-secret removes it)",
+		"keep        provider IDs, labels and addresses of the nodes",
+		"! not initialised, and without Pods until there is another controller: 1 node, the first is new",
 	} {
 		require.Contains(t, e.Stdout.String(), want)
 	}
@@ -69,15 +70,14 @@ func TestUninstall(t *testing.T) {
 	e.Output = "json"
 	require.NoError(t, Run(t.Context(), e.Env, Options{DeleteSecret: true}))
 	require.Nil(t, e.Secret(t, credentials.SecretName))
-	var p Plan
+	var p engine.Plan
 	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
-	require.Equal(t, []string{"Secret kube-system/cloudstack-secret", "ConfigMap kube-system/cloudstack-ca"}, p.Deletes)
-	require.Zero(t, p.Revision)
+	require.Equal(t, []string{"deleted Secret kube-system/cloudstack-secret", "deleted ConfigMap kube-system/cloudstack-ca"}, p.Done)
 
 	// And again.
-	e.Stderr.Reset()
+	e.Stdout.Reset()
 	require.NoError(t, Run(t.Context(), e.Env, Options{DeleteSecret: true}))
-	require.Contains(t, e.Stderr.String(), "there is nothing to remove")
+	require.Contains(t, e.Stdout.String(), "there is nothing to remove")
 	require.NotContains(t, e.Said(), "canary")
 }
 
@@ -100,7 +100,7 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 
 	require.NoError(t, Run(t.Context(), e.Env, Options{OrphanLoadBalancers: true}), e.Stderr.String())
 	require.Equal(t, []string{"other", Finalizer}, finalizers())
-	require.Contains(t, e.Stdout.String(), "of 1 Service: without a controller nobody can delete them; --remove-finalizers removes it")
+	require.Contains(t, e.Stdout.String(), "without a controller nobody can delete them; --remove-finalizers removes it")
 
 	require.NoError(t, Run(t.Context(), e.Env, Options{OrphanLoadBalancers: true, RemoveFinalizers: true}), e.Stderr.String())
 	require.Equal(t, []string{"other"}, finalizers())

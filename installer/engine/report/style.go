@@ -152,6 +152,15 @@ func SignPaint(sign string) Paint {
 	return Caution
 }
 
+// Marked colours the mark of a change at the beginning of a line; see SignPaint.
+func (s Style) Marked(line string) string {
+	sign, text, found := strings.Cut(line, " ")
+	if !found || len(sign) != 1 || !strings.Contains("+-~!", sign) {
+		return line
+	}
+	return s.Paint(SignPaint(sign), sign) + " " + text
+}
+
 // Paint colours text where the style allows it.
 func (s Style) Paint(p Paint, text string) string {
 	if !s.Color || text == "" {

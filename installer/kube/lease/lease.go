@@ -81,25 +81,6 @@ func watch(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 	return first, changed, err
 }
 
-// Alive is the time in which a controller that works renews its lease: it does so every two seconds by default.
-const Alive = 5 * time.Second
-
-// Free frees a lease that nobody renews, and reports whether it did. A holder is not known by its name: with hostNetwork a
-// controller of somebody else on the same node has the same one.
-func Free(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) (freed bool, err error) {
-	l, changed, err := watch(ctx, kube, c, name, Alive, func(string) bool { return true })
-	if err != nil || changed || l == nil {
-		return false, err
-	}
-	l = l.DeepCopy()
-	giveUp(l, c.Now())
-	_, err = kube.CoordinationV1().Leases(name.Namespace).Update(ctx, l, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // giveUp changes a lease as client-go's election releases one.
 func giveUp(l *coordinationv1.Lease, at time.Time) {
 	now := metav1.NewMicroTime(at)
