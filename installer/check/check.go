@@ -6,16 +6,11 @@
 package check
 
 import (
-	"context"
-	"time"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -68,7 +63,7 @@ type Env struct {
 
 	Cluster *cluster.Cluster
 	// CloudStack is nil where no credentials are known; then NoCloud or NoCloudErr says why.
-	CloudStack API
+	CloudStack *cloudapi.Client
 	// CloudConfig is what CloudStack was made from; nil with it.
 	CloudConfig *cloudstack.Config
 	// Style has the command lines in remedies work where this run works.
@@ -84,23 +79,6 @@ type Env struct {
 
 // DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
 const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
-
-// API is the part of *cloudapi.Client that checks read with.
-type API interface {
-	credentials.Lister
-	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
-	ListAPIs(ctx context.Context) (sets.Set[string], error)
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
-	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudapi.User, error)
-	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
-	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
-	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
-	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudapi.KubernetesCluster, error)
-	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
-	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
-	ClockOffset() (ahead time.Duration, known bool)
-}
 
 // Codes are the codes of the catalogue, each with its title for shell completion.
 func Codes() []string {

@@ -139,7 +139,7 @@ func (w *world) acquired(t *testing.T, k *cloudapi.KubernetesCluster, service, u
 	s, err := client.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
 	id := w.await(t, client, s, err)
 	s, err = client.CreateTags(t.Context(), "PublicIpAddress", []string{id}, map[string]string{
-		"csccm-cluster": "5ca1ab1e", "csccm-service": service, "csccm-service-uid": uid, "csccm-managed-by": "cloudstack-ccm", "csccm-allocated-by": "cloudstack-ccm",
+		"csccm-cluster": "5ca1ab1e-0000-4000-8000-000000000001", "csccm-service": service, "csccm-service-uid": uid, "csccm-managed-by": "cloudstack-ccm", "csccm-allocated-by": "cloudstack-ccm",
 	})
 	w.await(t, client, s, err)
 }

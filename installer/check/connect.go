@@ -30,8 +30,8 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 	if err != nil || len(records.Items) > 0 {
 		return PhaseInstalled
 	}
-	r := newReading(&Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources(), defaultTimeout)
-	if err := r.wait(ctx, decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
+	r := newReading(ctx, &Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources(), defaultTimeout)
+	if err := r.wait(decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
 		return PhaseInstalled
 	}
 	_, err = c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
@@ -73,12 +73,11 @@ func Open(results []Result) string {
 	return strings.Join(codes, ", ")
 }
 
-// NotInstalled returns the error that says that what passed is not a working controller: there is none, and without credentials nothing of
-// CloudStack could be judged.
+// NotInstalled returns the error that says that what passed is not a working controller.
 func NotInstalled(namespace string, skipped int) error {
 	return &report.Error{
-		What: fmt.Sprintf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
-			namespace, english.Plural(skipped, "check", ""), english.PluralWord(skipped, "was", "were")),
+		What: fmt.Sprintf("the controller is not installed in namespace %s, and without credentials %s skipped",
+			namespace, english.Plural(skipped, "check was", "checks were")),
 		Fix: "run csccm install; to check before that, give --phase preflight --cloud-config FILE", Code: report.ExitCheckFailed,
 	}
 }
@@ -94,29 +93,27 @@ const (
 // gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
 func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, Selection, func(Result)) Report, skip []string, p *report.Progress) (open *Result, err error) {
 	const code = "CCM-002"
-	waiting := false
-	began := env.Clock.Now()
+	waited := false
 	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
 		r := run(ctx, env, Selection{Phase: PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		open = nil
-		if i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Failed }); i >= 0 {
-			open = &r.Checks[i]
+		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Failed })
+		if i < 0 {
+			open = nil
+			return true, nil
 		}
-		if open != nil && !waiting {
-			waiting = true
+		if !waited {
 			p.Step("Waiting for a leader")
 		}
-		return open == nil, nil
+		waited, open = true, &r.Checks[i]
+		return false, nil
 	})
-	switch {
-	case err != nil || !waiting:
-	case open != nil:
+	if waited && open == nil {
+		p.Done("")
+	} else if open != nil && err == nil {
 		p.Fail("not within %s", leaderTimeout)
-	default:
-		p.Done("after %s", env.Clock.Since(began).Round(time.Second))
 	}
 	return open, err
 }

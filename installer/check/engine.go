@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 // Selection says which checks to run and how.
@@ -33,22 +35,44 @@ const defaultTimeout = 20 * time.Second
 
 // Validate names a code that is in no catalogue.
 func (s Selection) Validate() error {
-	catalogue := All()
+	var known []string
+	for _, c := range All() {
+		group, _, _ := strings.Cut(c.Code, "-")
+		known = append(known, group, c.Code)
+	}
 	for _, code := range slices.Concat(s.Only, s.Skip) {
-		if !slices.ContainsFunc(catalogue, func(c decide.Check) bool { return matches(code, c.Code) }) {
-			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(nearest(code, catalogue), " or "))
+		if !slices.Contains(known, strings.ToUpper(code)) {
+			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
 		}
 	}
 	return nil
 }
 
-func matches(pattern, code string) bool {
-	p := strings.ToUpper(pattern)
-	return p == code || strings.HasPrefix(code, p+"-")
+// matches reports whether one of the patterns is a code or its group.
+func matches(patterns []string, code string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		p = strings.ToUpper(p)
+		return p == code || strings.HasPrefix(code, p+"-")
+	})
 }
 
-func matchesAny(patterns []string, code string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, code) })
+// chooses reports whether a check was selected itself.
+func (s Selection) chooses(c *decide.Check) bool {
+	return c.In(s.Phase) && (len(s.Only) == 0 || matches(s.Only, c.Code)) && !matches(s.Skip, c.Code)
+}
+
+// plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier ones only.
+// What the user skips on purpose counts as passed.
+func (s Selection) plan(catalogue []decide.Check) (out []decide.Check) {
+	var needed []string
+	for _, c := range slices.Backward(catalogue) {
+		if s.chooses(&c) || slices.Contains(needed, c.Code) && !matches(s.Skip, c.Code) {
+			needed = append(needed, c.Needs...)
+			out = append(out, c)
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's order.
@@ -60,20 +84,19 @@ func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Re
 
 // Inspect is Run that also gives the facts that the report rests on. They belong to the caller.
 func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)) (Report, *Facts) {
-	r, reading := run(ctx, env, All(), allSources(), sel, progress)
-	return r, reading.f
+	return run(ctx, env, All(), allSources(), sel, progress)
 }
 
-func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *reading) {
-	r := newReading(env, sources, cmp.Or(sel.Timeout, defaultTimeout))
-	r.f.Phase, r.allMembers = sel.Phase, sel.AllMembers || matchesAny(sel.Only, "LB-001")
-	checks := plan(catalogue, sel)
+func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *Facts) {
+	r := newReading(ctx, env, sources, cmp.Or(sel.Timeout, defaultTimeout))
+	r.f.Phase, r.allMembers = sel.Phase, sel.AllMembers || matches(sel.Only, "LB-001")
+	checks := sel.plan(catalogue)
 	for _, c := range checks {
-		r.start(ctx, c.Reads...)
-		r.start(ctx, c.Tries...)
+		r.start(c.Reads...)
+		r.start(c.Tries...)
 	}
-	var results []Result
-	byCode := make(map[string]Result, len(checks))
+	results := []Result{}
+	byCode := map[string]Result{}
 	for _, c := range checks {
 		result := r.result(ctx, &c, byCode).without(r.f.Config.APIKey, r.f.Config.SecretKey)
 		byCode[c.Code] = result
@@ -85,31 +108,8 @@ func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[de
 			progress(result)
 		}
 	}
-	r.end()
-	return newReport(r, sel, results), r
-}
-
-// chooses reports whether a check was selected itself.
-func (s Selection) chooses(c *decide.Check) bool {
-	return c.In(s.Phase) && (len(s.Only) == 0 || matchesAny(s.Only, c.Code)) && !matchesAny(s.Skip, c.Code)
-}
-
-// plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier ones only.
-// What the user skips on purpose counts as passed.
-func plan(catalogue []decide.Check, sel Selection) []decide.Check {
-	needed := map[string]bool{}
-	var out []decide.Check
-	for _, c := range slices.Backward(catalogue) {
-		if !sel.chooses(&c) && (!needed[c.Code] || matchesAny(sel.Skip, c.Code)) {
-			continue
-		}
-		for _, code := range c.Needs {
-			needed[code] = true
-		}
-		out = append(out, c)
-	}
-	slices.Reverse(out)
-	return out
+	r.reads.Wait() // also for checks that were skipped
+	return newReport(r, sel, results), r.f
 }
 
 // result judges a check, unless one that it needs did not pass.
@@ -121,7 +121,8 @@ func (r *reading) result(ctx context.Context, c *decide.Check, before map[string
 		case needed.Unfinished:
 			return resultOf(c, stopped(ctx), 0)
 		default:
-			out := resultOf(c, decide.Skipf("needs %s, which %s", code, pastTense[o]), 0)
+			why := map[Outcome]string{Failed: "failed", Skipped: "was skipped", Unknown: "could not be judged"}[o]
+			out := resultOf(c, decide.Skipf("needs %s, which %s", code, why), 0)
 			out.needs = cmp.Or(needed.needs, code)
 			return out
 		}
@@ -139,8 +140,7 @@ func (r *reading) judge(ctx context.Context, c *decide.Check) (f Finding) {
 			f = decide.Unknownf("the check itself broke (%v): please report this", p)
 		}
 	}()
-	err := r.wait(ctx, c.Reads...)
-	tried := r.wait(ctx, c.Tries...)
+	err, tried := r.wait(c.Reads...), r.wait(c.Tries...)
 	switch {
 	case errors.Is(err, errEnded) || errors.Is(tried, errEnded):
 		return stopped(ctx)
@@ -159,6 +159,3 @@ func stopped(ctx context.Context) Finding {
 	f.Unfinished = true
 	return f
 }
-
-// pastTense says of an outcome why another check was skipped.
-var pastTense = map[Outcome]string{Failed: "failed", Skipped: "was skipped", Unknown: "could not be judged"}

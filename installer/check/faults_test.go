@@ -4,7 +4,6 @@
 package check_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	kversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	ktesting "k8s.io/client-go/testing"
@@ -89,28 +87,17 @@ func (w *world) lost(t *testing.T) {
 }
 
 // lean is a CloudStack whose networks balance no load, and whose role lacks a command.
-type lean struct{ check.API }
-
-func (a lean) ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error) {
-	networks, err := a.API.ListNetworks(ctx, q)
-	for i := range networks {
-		delete(networks[i].Services, "Lb")
+func lean(_ *testing.T, w *world) {
+	w.edit = func(q url.Values, body string) string {
+		switch q.Get("command") {
+		case "listNetworks":
+			return strings.ReplaceAll(body, `"name":"Lb"`, `"name":"NoLb"`)
+		case "listApis":
+			return strings.ReplaceAll(body, `"name":"createFirewallRule"`, `"name":"noFirewallRule"`)
+		}
+		return body
 	}
-	return networks, err
 }
-
-func (a lean) ListAPIs(ctx context.Context) (sets.Set[string], error) {
-	apis, err := a.API.ListAPIs(ctx)
-	return apis.Delete("createFirewallRule"), err
-}
-
-// ahead is a CloudStack whose clock is wrong.
-type ahead struct {
-	check.API
-	by time.Duration
-}
-
-func (a ahead) ClockOffset() (time.Duration, bool) { return a.by, true }
 
 // deny has the API server say no about some of the caller's rights.
 func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
@@ -157,9 +144,7 @@ func faults() []fault {
 				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(w.now.Add(time.Hour))
 			})
 		}},
-		{code: "K8S-004", outcome: check.Warning, says: "30m0s behind", inject: func(_ *testing.T, w *world) {
-			w.env.CloudStack = ahead{w.env.CloudStack, -30 * time.Minute}
-		}},
+		{code: "K8S-004", outcome: check.Warning, says: "its clock and this machine's differ by", inject: func(_ *testing.T, w *world) { w.behind = 30 * time.Minute }},
 		{code: "K8S-005", outcome: check.Failed, says: "restricted", together: true, inject: func(t *testing.T, w *world) {
 			ns, err := w.kube.CoreV1().Namespaces().Get(t.Context(), system, metav1.GetOptions{})
 			require.NoError(t, err)
@@ -192,10 +177,10 @@ func faults() []fault {
 		{code: "CS-002", outcome: check.Warning, says: "administrator", inject: func(t *testing.T, w *world) {
 			w.client(t, func(c *cloudstack.Config) { c.APIKey, c.SecretKey, _ = w.sim.Keys("admin") })
 		}},
-		{code: "CS-003", outcome: check.Failed, says: "the role refuses createFirewallRule", together: true, inject: func(_ *testing.T, w *world) { w.env.CloudStack = lean{w.env.CloudStack} }},
+		{code: "CS-003", outcome: check.Failed, says: "the role refuses createFirewallRule", together: true, inject: lean},
 		{code: "CS-004", outcome: check.Failed, says: "mars", inject: func(t *testing.T, w *world) { w.client(t, func(c *cloudstack.Config) { c.Zone = "mars" }) }},
 		{code: "CS-004", outcome: check.Failed, says: "none", inject: func(t *testing.T, w *world) { w.client(t, func(c *cloudstack.Config) { c.ProjectID = "none" }) }},
-		{code: "CS-005", outcome: check.Warning, says: "lacks Lb", together: true, inject: func(_ *testing.T, w *world) { w.env.CloudStack = lean{w.env.CloudStack} }},
+		{code: "CS-005", outcome: check.Warning, says: "lacks Lb", together: true, inject: lean},
 		{code: "CS-006", outcome: check.Failed, says: "no such host", together: true, inject: func(_ *testing.T, w *world) {
 			w.log += w.logLine('E', time.Minute, "contact.go:38", `"CloudStack cannot be used" err="cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`)
 		}},
@@ -227,7 +212,7 @@ func faults() []fault {
 		{code: "NODE-007", outcome: check.Warning, says: "zone is mars, CloudStack says zone-1", inject: func(t *testing.T, w *world) {
 			w.changeNode(t, "demo-worker-2", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "mars" })
 		}},
-		{code: "NODE-007", outcome: check.Warning, says: "PersistentVolume data-0: wants topology.kubernetes.io/zone old-zone; no node has it (claim default/data)", together: true, inject: func(t *testing.T, w *world) {
+		{code: "NODE-007", outcome: check.Warning, says: "PersistentVolume data-0: wants topology.kubernetes.io/zone old-zone; by CloudStack's data no node has it", together: true, inject: func(t *testing.T, w *world) {
 			v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data-0"}}
 			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "data"}
 			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

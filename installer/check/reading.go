@@ -8,19 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/typo"
 )
 
 // source says how something is read.
@@ -37,27 +34,20 @@ type reading struct {
 
 	f         *Facts
 	inventory *inventory.Inventory
-	sources   map[decide.Source]source
-	states    map[decide.Source]*state
-	timeout   time.Duration // of one source
-	slots     chan struct{} // bounds how many sources are read at a time
-	project   string        // its id; "" for the account itself
-	// systemPods are those of kube-system, where the controller is there.
-	systemPods []corev1.Pod
+	once      map[decide.Source]func() error // reads a source at the first call, and returns its error at each
+	reads     sync.WaitGroup                 // those that were started
+	slots     chan struct{}                  // bounds how many sources are read at a time
+	timeout   time.Duration                  // of one source
+	project   string                         // its id; "" for the account itself
 	// allMembers: the members of every load balancer rule are read, however many calls that takes.
 	allMembers bool
-}
-
-type state struct {
-	once sync.Once
-	done chan struct{} // closed when err and the fields of Facts are set
-	err  error
 }
 
 // errEnded means that the run ended before a source was read.
 var errEnded = errors.New("the run has ended")
 
-func newReading(env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
+// newReading prepares to read sources while ctx lasts, which is that of the whole run.
+func newReading(ctx context.Context, env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
 	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
@@ -67,9 +57,14 @@ func newReading(env *Env, sources map[decide.Source]source, timeout time.Duratio
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, sources: sources, states: map[decide.Source]*state{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
-	for s := range sources {
-		r.states[s] = &state{done: make(chan struct{})}
+	r := &reading{Env: &e, f: f, once: map[decide.Source]func() error{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
+	for s, src := range sources {
+		f.Fail(s, errors.New("not asked for"))
+		r.once[s] = sync.OnceValue(func() error {
+			err := r.read(ctx, s, src)
+			f.Fail(s, err)
+			return err
+		})
 	}
 	switch {
 	case e.CloudStack != nil:
@@ -80,32 +75,23 @@ func newReading(env *Env, sources map[decide.Source]source, timeout time.Duratio
 	return r
 }
 
-// start begins to read sources that are not read yet. ctx is that of the whole run.
-func (r *reading) start(ctx context.Context, sources ...decide.Source) {
+// start begins to read sources that are not read yet.
+func (r *reading) start(sources ...decide.Source) {
 	for _, s := range sources {
-		st := r.states[s]
-		st.once.Do(func() {
-			go func() {
-				defer close(st.done)
-				if st.err = r.read(ctx, s); st.err != nil {
-					r.f.Fail(s, st.err)
-				}
-			}()
-		})
+		r.reads.Go(func() { _ = r.once[s]() })
 	}
 }
 
 // wait waits until sources are read. Its error names the source; that of a source that needs others names the one that failed.
-func (r *reading) wait(ctx context.Context, sources ...decide.Source) (err error) {
-	r.start(ctx, sources...)
+func (r *reading) wait(sources ...decide.Source) (err error) {
+	r.start(sources...)
 	for _, s := range sources {
-		<-r.states[s].done
-		err = cmp.Or(err, r.states[s].err)
+		err = cmp.Or(err, r.once[s]())
 	}
 	return err
 }
 
-func (r *reading) read(run context.Context, s decide.Source) (err error) {
+func (r *reading) read(run context.Context, s decide.Source, src source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
@@ -114,15 +100,14 @@ func (r *reading) read(run context.Context, s decide.Source) (err error) {
 			err = errEnded // however little of it is missing
 		}
 		if _, inner := errors.AsType[*decide.UnreadError](err); err != nil && !inner {
-			err = decide.Unreadable(string(s), err)
+			err = &decide.UnreadError{Noun: string(s), Err: err}
 		}
 	}()
-	src := r.sources[s]
-	r.start(run, src.tries...)
-	if err := r.wait(run, src.needs...); err != nil {
+	r.start(src.tries...)
+	if err := r.wait(src.needs...); err != nil {
 		return err
 	}
-	_ = r.wait(run, src.tries...) // read without them
+	_ = r.wait(src.tries...) // read without them
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
 	ctx, cancel := context.WithTimeout(run, r.timeout)
@@ -131,17 +116,6 @@ func (r *reading) read(run context.Context, s decide.Source) (err error) {
 		err = fmt.Errorf("no result within %s", r.timeout)
 	}
 	return err
-}
-
-// end waits until nothing is read any more, also for checks that were skipped.
-func (r *reading) end() {
-	for s, st := range r.states {
-		st.once.Do(func() {
-			r.f.Fail(s, errors.New("not asked for"))
-			close(st.done)
-		})
-		<-st.done
-	}
 }
 
 // fill replaces the placeholders of a remedy by names of the run.
@@ -160,14 +134,4 @@ func (r *reading) fill(remedy string, objects []Object) string {
 	return strings.NewReplacer(
 		decide.WordNamespace, r.Namespace, decide.WordRelease, r.Release, decide.WordNodeNames, strings.Join(nodes, " "), decide.WordService, service, decide.WordAPI, api,
 	).Replace(r.Style.Commands(remedy))
-}
-
-// nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
-func nearest(code string, catalogue []decide.Check) []string {
-	var known []string
-	for _, c := range catalogue {
-		group, _, _ := strings.Cut(c.Code, "-")
-		known = append(known, group, c.Code)
-	}
-	return typo.Nearest(code, known, math.MaxInt)
 }

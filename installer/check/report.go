@@ -7,6 +7,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -47,28 +48,20 @@ type Result struct {
 func resultOf(c *decide.Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
-		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,
+		Outcome: f.Outcome, Message: f.Message, Objects: append([]Object{}, f.Objects...), Evidence: map[string]string{}, // never null
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
+	maps.Copy(r.Evidence, f.Evidence)
 	if r.Outcome == "" {
 		r.Outcome = Failed
 		if c.Severity == SeverityWarning {
 			r.Outcome = Warning
 		}
 	}
-	switch r.Outcome {
-	case Failed, Warning:
+	if r.Outcome == Failed || r.Outcome == Warning {
 		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
-	case Unknown:
+	} else if r.Outcome == Unknown {
 		r.Remedy = f.Remedy
-	case OK, Skipped:
-	}
-	// Arrays and objects are never null for the reader of the JSON.
-	if r.Objects == nil {
-		r.Objects = []Object{}
-	}
-	if r.Evidence == nil {
-		r.Evidence = map[string]string{}
 	}
 	return r
 }
@@ -86,18 +79,6 @@ func (r Result) without(secrets ...string) Result {
 	return r
 }
 
-// Tool is the program that made a report.
-type Tool struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-// ClusterInfo is the cluster that a report is about.
-type ClusterInfo struct {
-	Context string `json:"context"`
-	Server  string `json:"server"`
-}
-
 // Summary counts the outcomes.
 type Summary struct {
 	OK      int `json:"ok"`
@@ -109,24 +90,25 @@ type Summary struct {
 
 // Report is the outcome of a run.
 type Report struct {
-	SchemaVersion int         `json:"schemaVersion"`
-	Tool          Tool        `json:"tool"`
-	Cluster       ClusterInfo `json:"cluster"`
-	Phase         Phase       `json:"phase,omitempty"`
-	Summary       Summary     `json:"summary"`
-	Checks        []Result    `json:"checks"`
-	DurationMs    int64       `json:"durationMs"`
+	SchemaVersion int `json:"schemaVersion"`
+	Tool          struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	} `json:"tool"`
+	Cluster struct {
+		Context string `json:"context"`
+		Server  string `json:"server"`
+	} `json:"cluster"`
+	Phase      Phase    `json:"phase,omitempty"`
+	Summary    Summary  `json:"summary"`
+	Checks     []Result `json:"checks"`
+	DurationMs int64    `json:"durationMs"`
 }
 
 func newReport(in *reading, sel Selection, results []Result) Report {
-	r := Report{
-		SchemaVersion: SchemaVersion, Tool: Tool{Name: "csccm", Version: version.Version},
-		Phase: sel.Phase, Checks: results, DurationMs: in.Clock.Since(in.f.At).Milliseconds(),
-		Cluster: ClusterInfo{Context: in.f.Context, Server: in.f.Server},
-	}
-	if r.Checks == nil {
-		r.Checks = []Result{}
-	}
+	r := Report{SchemaVersion: SchemaVersion, Phase: sel.Phase, Checks: results, DurationMs: in.Clock.Since(in.f.At).Milliseconds()}
+	r.Tool.Name, r.Tool.Version = "csccm", version.Version
+	r.Cluster.Context, r.Cluster.Server = in.f.Context, in.f.Server
 	count := map[Outcome]*int{OK: &r.Summary.OK, Warning: &r.Summary.Warning, Failed: &r.Summary.Failed, Skipped: &r.Summary.Skipped, Unknown: &r.Summary.Unknown}
 	for i := range results {
 		*count[results[i].Outcome]++
@@ -144,55 +126,29 @@ func (r Report) Unfinished() (n int) {
 	return n
 }
 
-// ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,
-// or nothing could be judged, ExitWarnings when failOn is SeverityWarning and something is less than well. What could not be
-// found out counts as a warning.
-func (r Report) ExitCode(failOn Severity) int {
-	switch {
-	case r.Summary.Failed > 0, r.unjudged():
-		return report.ExitCheckFailed
-	case failOn == SeverityWarning && r.Summary.Warning+r.Summary.Unknown > 0:
-		return report.ExitWarnings
+// Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no success;
+// with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning.
+func (r Report) Err(failOn Severity) error {
+	switch m := r.Summary; {
+	case m.Failed > 0:
+		return &report.Error{Code: report.ExitCheckFailed}
+	case r.unjudged():
+		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == Unknown })
+		if i < 0 {
+			i = slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == Skipped })
+		}
+		c := &r.Checks[i]
+		what := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
+		return &report.Error{What: what, Fix: c.Remedy, Code: report.ExitCheckFailed}
+	case failOn == SeverityWarning && m.Warning+m.Unknown > 0:
+		return &report.Error{Code: report.ExitWarnings}
 	}
-	return report.ExitOK
+	return nil
 }
 
 // unjudged reports whether all checks were skipped or unknown. Checks of the API server's version do not count beside
 // others: everybody may ask for it.
 func (r Report) unjudged() bool {
-	others := 0
-	for i := range r.Checks {
-		switch c := &r.Checks[i]; {
-		case c.Code == "K8S-001" || c.Code == "K8S-002":
-		case c.Outcome == Skipped || c.Outcome == Unknown:
-			others++
-		default:
-			return false
-		}
-	}
-	return others > 0
-}
-
-// unjudgedError says why a run of checks found out nothing. Unknown is not success: the exit code is that of a failed check.
-func (r Report) unjudgedError() error {
-	text, remedy := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped", r.Summary.Unknown, r.Summary.Skipped), ""
-	for _, outcome := range []Outcome{Unknown, Skipped} {
-		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == outcome })
-		if i >= 0 {
-			text, remedy = fmt.Sprintf("%s; %s: %s", text, r.Checks[i].Code, r.Checks[i].Message), r.Checks[i].Remedy
-			break
-		}
-	}
-	return &report.Error{What: text, Fix: remedy, Code: report.ExitCheckFailed}
-}
-
-// Err is an error with the exit code and nothing more to say, or nil.
-func (r Report) Err(failOn Severity) error {
-	if r.Summary.Failed == 0 && r.unjudged() {
-		return r.unjudgedError()
-	}
-	if code := r.ExitCode(failOn); code != report.ExitOK {
-		return &report.Error{Code: code}
-	}
-	return nil
+	others := slices.DeleteFunc(slices.Clone(r.Checks), func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
+	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }

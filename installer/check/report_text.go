@@ -26,20 +26,20 @@ type TextOptions struct {
 // maxObjects is how many objects are listed below a result.
 const maxObjects = 10
 
-// WriteText writes the report for a person: a line for each check, what is wrong with its remedy
-// and a link below it, and a summary at the end. Checks that the end of the run cut off are only counted.
+// WriteText writes the report for a person: a line for each check, what is wrong with its remedy and a link below it, and a
+// summary at the end. Checks that the end of the run cut off, or that wait for another one, are only counted or listed.
 func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
 	waiting := map[string][]string{} // skipped checks, by what they need
 	for _, c := range r.Checks {
-		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) || c.needs != "" && !o.Verbose {
-			if c.needs != "" && !c.Unfinished && !o.Short && !r.skipped(c.needs) {
-				waiting[c.needs] = append(waiting[c.needs], c.Code)
-			}
+		switch {
+		case c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped):
 			continue
-		}
-		if !o.Short && c.Category != category {
+		case c.needs != "" && !o.Verbose:
+			waiting[c.needs] = append(waiting[c.needs], c.Code)
+			continue
+		case !o.Short && c.Category != category:
 			if category != "" {
 				b.WriteByte('\n')
 			}
@@ -48,7 +48,7 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 		}
 		b.WriteString(c.text(o))
 	}
-	if len(waiting) > 0 && !o.Short {
+	if len(waiting) > 0 {
 		b.WriteByte('\n')
 	}
 	for _, code := range slices.Sorted(maps.Keys(waiting)) {
@@ -58,14 +58,14 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	if b.Len() > 0 && !o.Short {
 		b.WriteByte('\n')
 	}
-	b.WriteString(r.Summary.text(o.Style, r.Unfinished()))
+	m, unfinished := r.Summary, r.Unfinished() // which are among the unknown ones
+	text := fmt.Sprintf("%d ok, %d warning, %d failed, %d skipped, %d unknown", m.OK, m.Warning, m.Failed, m.Skipped, m.Unknown-unfinished)
+	if unfinished > 0 {
+		text += fmt.Sprintf(", %d not finished", unfinished)
+	}
+	b.WriteString(o.Style.Indented("", 0, text))
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// skipped reports whether a check was skipped itself. Its line says why for those that need it.
-func (r Report) skipped(code string) bool {
-	return slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Skipped })
 }
 
 // text draws one result.
@@ -110,44 +110,4 @@ func (r Result) text(o TextOptions) string {
 
 var symbols = map[Outcome]report.Symbol{
 	OK: report.SymbolOK, Warning: report.SymbolWarning, Failed: report.SymbolFailed, Skipped: report.SymbolSkipped, Unknown: report.SymbolUnknown,
-}
-
-const notFinished = "not finished"
-
-// text counts unfinished checks, which are among the unknown ones, apart.
-func (m Summary) text(s report.Style, unfinished int) string {
-	var b strings.Builder
-	column := 0 // colours take none
-	for i, part := range []struct {
-		n    int
-		p    report.Paint
-		word string
-	}{
-		{m.OK, report.Good, "ok"},
-		{m.Warning, report.Caution, "warning"},
-		{m.Failed, report.Bad, "failed"},
-		{m.Skipped, report.Plain, "skipped"},
-		{m.Unknown - unfinished, report.Caution, "unknown"},
-		{unfinished, report.Caution, notFinished},
-	} {
-		if part.word == notFinished && part.n == 0 {
-			continue // as nearly always
-		}
-		text := fmt.Sprintf("%d %s", part.n, part.word)
-		switch {
-		case i == 0:
-		case s.Width > 0 && column+len(text)+len(", ,") > s.Width:
-			b.WriteString(",\n")
-			column = 0
-		default:
-			b.WriteString(", ")
-			column += len(", ")
-		}
-		if part.n == 0 {
-			part.p = report.Plain
-		}
-		b.WriteString(s.Paint(part.p, text))
-		column += len(text)
-	}
-	return b.String() + "\n"
 }

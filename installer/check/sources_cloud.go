@@ -24,25 +24,12 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// allSources are those of Kubernetes and of CloudStack. Without an answer to the keys no other is asked for from CloudStack; a role
-// may refuse listCapabilities and allow others.
+// allSources are those of Kubernetes and of CloudStack. Without an answer to the keys no other is asked for from CloudStack.
 func allSources() map[decide.Source]source {
 	out := kubeSources()
 	for s, src := range cloudSources() {
-		read := src.read
 		if s != decide.Capabilities {
-			src.tries = append(src.tries, decide.Capabilities)
-		}
-		src.read = func(ctx context.Context, r *reading, f *Facts) error {
-			err := f.Err(decide.Capabilities)
-			switch {
-			case r.CloudStack == nil:
-				// Checks that need the source also need CS-001, which says it properly.
-				return errors.New("no CloudStack credentials")
-			case err != nil && s != decide.Clock && !cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-				return err
-			}
-			return read(ctx, r, f)
+			src.needs = append(src.needs, decide.Capabilities)
 		}
 		out[s] = src
 	}
@@ -53,23 +40,33 @@ func cloudSources() map[decide.Source]source {
 	inProject := []decide.Source{decide.Project}
 	return map[decide.Source]source{
 		decide.Capabilities: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
-			if f.Capabilities, err = r.CloudStack.Capabilities(ctx); err == nil {
+			if r.CloudStack == nil {
+				return errors.New("no CloudStack credentials") // CS-001, which all others need, says it properly
+			}
+			f.Capabilities, err = r.CloudStack.Capabilities(ctx)
+			if d, known := r.CloudStack.ClockOffset(); known { // even a refusal has a date
+				f.ClockAhead = &d
+			}
+			if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+				return nil // a role may refuse listCapabilities and allow others
+			}
+			if err == nil {
 				f.CloudStackVersion = f.Capabilities.Version
 			}
 			return err
-		}},
-		// Even a refusal has a date.
-		decide.Clock: {read: func(_ context.Context, r *reading, f *Facts) error {
-			if d, known := r.CloudStack.ClockOffset(); known {
-				f.ClockAhead = &d
-			}
-			return nil
 		}},
 		decide.APIs: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.APIs, err = r.CloudStack.ListAPIs(ctx)
 			return err
 		}},
-		decide.Users: {read: readOwner},
+		// Whose the keys are, where the role may list its users.
+		decide.Users: {read: func(ctx context.Context, r *reading, f *Facts) error {
+			users, err := r.CloudStack.ListUsers(ctx, "", "", "")
+			if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey }); i >= 0 {
+				f.Owner = &users[i]
+			}
+			return err
+		}},
 		decide.Project: {read: func(ctx context.Context, r *reading, _ *Facts) (err error) {
 			r.project, err = r.inventory.ProjectID(ctx)
 			return err
@@ -106,17 +103,8 @@ func cloudSources() map[decide.Source]source {
 		}},
 		decide.Balancers: {needs: []decide.Source{decide.AllRules, decide.Services}, read: readBalancers},
 		decide.Plans:     {needs: []decide.Source{decide.Services, decide.Nodes, decide.AllRules, decide.VMs}, read: readPlans},
-		decide.CKS:       {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, tries: []decide.Source{decide.Clock}, read: readCKS},
+		decide.CKS:       {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, read: readCKS},
 	}
-}
-
-// readOwner reads whose accepted keys are, where the role may list its users.
-func readOwner(ctx context.Context, r *reading, f *Facts) error {
-	users, err := r.CloudStack.ListUsers(ctx, "", "", "")
-	if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey }); i >= 0 {
-		f.Owner = &users[i]
-	}
-	return err
 }
 
 // readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the current rule of
@@ -156,10 +144,6 @@ const enough = 16
 
 // readPlans reads what the controller would do for Services.
 func readPlans(ctx context.Context, r *reading, f *Facts) error {
-	client, ok := r.CloudStack.(*cloudapi.Client)
-	if !ok || r.CloudConfig == nil {
-		return nil
-	}
 	all := r.allMembers || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
 	for i := range f.Services {
@@ -167,7 +151,7 @@ func readPlans(ctx context.Context, r *reading, f *Facts) error {
 			chosen = append(chosen, s)
 		}
 	}
-	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: client, Config: r.CloudConfig}, r.Release, "")
+	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
 	if err != nil {
 		f.PlanErr = err
 		return nil //nolint:nilerr // LB-001 shows it

@@ -96,17 +96,12 @@ func kubeSources() map[decide.Source]source {
 			return err
 		}},
 		decide.Pods: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
-			pods := cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(f.Namespace).List).Items
-			if f.Pods = f.OwnPods(pods); f.Namespace == metav1.NamespaceSystem {
-				r.systemPods = pods
-			}
+			f.Pods = f.OwnPods(cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(f.Namespace).List).Items)
 			return err
 		}},
 		// Where other providers and static Pods are.
-		decide.SystemPods: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
-			if f.SystemPods = r.systemPods; f.Namespace != metav1.NamespaceSystem {
-				f.SystemPods = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
-			}
+		decide.SystemPods: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.SystemPods = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
 			return err
 		}},
 		decide.Logs: {needs: []decide.Source{decide.Pods}, read: readLogs},
@@ -121,13 +116,18 @@ func kubeSources() map[decide.Source]source {
 		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: readRights},
 		// What a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the caller's rights allow.
 		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts) error {
-			client, err := r.diff()
-			switch d := f.Deployed(); {
-			case client == nil:
-			case f.Manifest != "":
-				f.Drift, err = client.Manifests(ctx, "", f.Manifest)
-			case d != nil:
-				f.Drift, err = client.Drift(ctx, d.Manifest)
+			if r.Cluster.REST == nil {
+				return nil // no connection for objects of any kind
+			}
+			client, err := dynamic.NewForConfig(r.Cluster.REST)
+			if err != nil {
+				return err
+			}
+			d := &diff.Client{Dynamic: client, Release: r.Release, Namespace: r.Namespace}
+			if deployed := f.Deployed(); f.Manifest != "" {
+				f.Drift, err = d.Manifests(ctx, "", f.Manifest)
+			} else if deployed != nil {
+				f.Drift, err = d.Drift(ctx, deployed.Manifest)
 			}
 			return err
 		}},
@@ -203,24 +203,12 @@ func PortOf(p *corev1.Pod) int {
 	return 10258
 }
 
-// diff compares manifests with the cluster. It is nil without a connection for objects of any kind.
-func (r *reading) diff() (*diff.Client, error) {
-	if r.Cluster.REST == nil {
-		return nil, nil //nolint:nilnil // as documented
-	}
-	client, err := dynamic.NewForConfig(r.Cluster.REST)
-	if err != nil {
-		return nil, err
-	}
-	return &diff.Client{Dynamic: client, Release: r.Release, Namespace: r.Namespace}, nil
-}
-
 // readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another controller's
 // place, what a takeover needs too.
 func readRights(ctx context.Context, r *reading, f *Facts) error {
 	objects, err := diff.Parse(f.Manifest)
 	if err != nil {
-		return decide.Unreadable("the manifest", err)
+		return err
 	}
 	var kinds []rights.Kind
 	for i := range objects {

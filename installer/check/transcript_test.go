@@ -59,7 +59,7 @@ func TestTranscriptOfAHealthyCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r, f := doctorAt(t, w)
-	require.Zero(t, r.ExitCode(check.SeverityWarning))
+	require.Zero(t, exitCode(r, check.SeverityWarning))
 	transcript(t, "doctor-healthy.txt", w, r, f)
 }
 
@@ -76,7 +76,7 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(codes), 20)
 	r, facts := doctorAt(t, w)
-	require.Equal(t, 3, r.ExitCode(check.SeverityError))
+	require.Equal(t, 3, exitCode(r, check.SeverityError))
 	found := byCode(r)
 	for code, outcome := range codes {
 		require.Equal(t, outcome, found[code].Outcome, "%+v", found[code])

@@ -5,7 +5,7 @@ package check_test
 
 import (
 	"bytes"
-	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +97,7 @@ func TestFaultsAreFound(t *testing.T) {
 			}
 			require.Contains(t, said, f.says)
 			if f.outcome == check.Failed {
-				require.Equal(t, 3, r.ExitCode(check.SeverityError))
+				require.Equal(t, 3, exitCode(r, check.SeverityError))
 			}
 			noKeys(t, w, r)
 		})
@@ -168,44 +168,39 @@ func TestAddressesOfVMWithTwoNICs(t *testing.T) {
 	}
 }
 
-// elsewhere is a CloudStack whose VMs are in a project that the cloud-config does not name.
-type elsewhere struct {
-	check.API
-	own []cloudstack.VirtualMachine
-}
-
-const opProject = "0b0b0b0b-0000-4000-8000-000000000001"
-
-func (c elsewhere) ListProjects(context.Context) ([]cloudstack.Project, error) {
-	return []cloudstack.Project{{ID: opProject, Name: "op-proj", State: "Active"}}, nil
-}
-
-func (c elsewhere) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error) {
-	if q.ProjectID == opProject {
-		q.ProjectID = ""
-		return c.API.ListVirtualMachines(ctx, q)
-	}
-	return c.own, nil
-}
-
 // A wrong project looks as if all VMs were gone. Nobody may be told to delete the Nodes.
 func TestVMsAreInAnotherProject(t *testing.T) {
 	t.Parallel()
+	const project = "0b0b0b0b-0000-4000-8000-000000000001"
 	for name, tc := range map[string]struct {
-		own   []cloudstack.VirtualMachine
+		own   string // VMs where the cloud-config looks
 		codes []string
 	}{
-		"no VM at all": {codes: []string{"CS-004"}},
+		"no VM at all": {`{"listvirtualmachinesresponse":{}}`, []string{"CS-004"}},
 		"another VM": {
-			own:   []cloudstack.VirtualMachine{{ID: "0b0b0b0b-0000-4000-8000-000000000002", Name: "database", ZoneName: "zone-1", State: cloudstack.VMRunning}},
-			codes: []string{"NODE-002", "NODE-003", "NODE-008"},
+			`{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"0b0b0b0b-0000-4000-8000-000000000002","name":"database","zonename":"zone-1","state":"Running"}]}}`,
+			[]string{"NODE-002", "NODE-003", "NODE-008"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.nodeDown(t)
-			w.env.CloudStack = elsewhere{w.env.CloudStack, tc.own}
+			all := ""
+			w.edit = func(_ url.Values, body string) string { all = body; return body }
+			_, err := w.owner(t).ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+			require.NoError(t, err)
+			w.edit = func(q url.Values, body string) string {
+				switch command := q.Get("command"); {
+				case command == "listProjects":
+					return `{"listprojectsresponse":{"count":1,"project":[{"id":"` + project + `","name":"op-proj","state":"Active"}]}}`
+				case command == "listVirtualMachines" && q.Get("projectid") == project:
+					return all
+				case command == "listVirtualMachines":
+					return tc.own
+				}
+				return body
+			}
 			r := check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 			failed := map[string]check.Result{}
 			for _, c := range r.Checks {
@@ -217,8 +212,8 @@ func TestVMsAreInAnotherProject(t *testing.T) {
 			}
 			for _, code := range tc.codes {
 				require.Equal(t, check.Failed, failed[code].Outcome, code)
-				require.Contains(t, failed[code].Message, "wrong account, project or zone: VMs of the nodes are elsewhere, 3 in project op-proj", code)
-				require.Contains(t, failed[code].Remedy, "project op-proj: --project op-proj", code)
+				require.Contains(t, failed[code].Message,
+					"wrong account, project or zone: VMs of the nodes are elsewhere, 3 in project op-proj, zone zone-1 (--project op-proj, --zone zone-1)", code)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ package check_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -12,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +38,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -64,9 +68,40 @@ type world struct {
 	env     *check.Env
 	now     time.Time
 	objects *objectServer
-	kubelet func(node string) string // its --cloud-provider
-	log     string                   // of the controller
-	health  error                    // of its Pods' /healthz
+	kubelet func(node string) string               // its --cloud-provider
+	log     string                                 // of the controller
+	health  error                                  // of its Pods' /healthz
+	edit    func(q url.Values, body string) string // changes what CloudStack answers; nil for nothing
+	behind  time.Duration                          // CloudStack's clock
+}
+
+// cloud is the simulated CloudStack with its edit.
+func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
+	form, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(form))
+	q, _ := url.ParseQuery(cmp.Or(string(form), r.URL.RawQuery))
+	r.Header.Del("Accept-Encoding") // no gzip
+	answer := httptest.NewRecorder()
+	w.sim.Handler().ServeHTTP(answer, r)
+	body := answer.Body.String()
+	maps.Copy(rw.Header(), answer.Header())
+	rw.Header().Del("Content-Length")
+	rw.Header().Set("Date", time.Now().Add(-w.behind).UTC().Format(http.TimeFormat))
+	if w.edit != nil {
+		body = w.edit(q, body)
+	}
+	if body == answer.Body.String() {
+		rw.WriteHeader(answer.Code)
+	}
+	_, _ = io.WriteString(rw, body)
+}
+
+// exitCode is that of a process that shows the report.
+func exitCode(r check.Report, failOn check.Severity) int {
+	if e, is := errors.AsType[*report.Error](r.Err(failOn)); is {
+		return e.Code
+	}
+	return 0
 }
 
 func (w *world) node(name, ip string) *corev1.Node {
@@ -117,7 +152,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	w.sim, err = simulator.New(simulator.Options{World: example})
 	require.NoError(t, err)
 	t.Cleanup(w.sim.Close)
-	cs := httptest.NewServer(w.sim.Handler())
+	cs := httptest.NewServer(http.HandlerFunc(w.cloud))
 	t.Cleanup(cs.Close)
 	apiKey, secretKey, known := w.sim.Keys("k8s-owner")
 	require.True(t, known)

@@ -39,9 +39,9 @@ func TestCKSCluster(t *testing.T) {
 		expect{Skipped, "not made by CKS", nil}.of(t, code, none)
 	}
 	expect{OK, "all VMs of the cluster run", nil}.of(t, "CKS-002", made(same))
-	expect{Warning, "1 problem of cluster c1", []string{"KubernetesCluster c1: it is Alert"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Cluster.State = "Alert" }))
-	expect{"", "1 problem of cluster c1", []string{"Node c1-control-1: it is not Ready"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Nodes[0] = ready("c1-control-1", corev1.ConditionFalse) }))
-	expect{"", "1 problem", []string{"VirtualMachine c1-control-1: it is Stopped"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Cluster.Nodes[0].State = "Stopped" }))
+	expect{Warning, "1 problem of cluster c1", []string{"KubernetesCluster c1: cluster c1: it is Alert"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Cluster.State = "Alert" }))
+	expect{"", "1 problem of cluster c1", []string{"KubernetesCluster c1: Node c1-control-1: it is not Ready"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Nodes[0] = ready("c1-control-1", corev1.ConditionFalse) }))
+	expect{"", "1 problem", []string{"KubernetesCluster c1: VM c1-control-1: it is Stopped"}}.of(t, "CKS-002", made(func(f *ckscheck.Facts) { f.Cluster.Nodes[0].State = "Stopped" }))
 
 	certificate := func(days int) func(*Facts) {
 		return made(func(f *ckscheck.Facts) {
@@ -49,17 +49,17 @@ func TestCKSCluster(t *testing.T) {
 		})
 	}
 	expect{OK, "valid for more than 30 days", nil}.of(t, "CKS-003", certificate(31))
-	expect{Warning, "1 problem", []string{"Certificate API server: it expires on 2026-12-03"}}.of(t, "CKS-003", certificate(10))
-	expect{"", "1 problem", []string{"Certificate API server: it expired on 2026-11-22"}}.of(t, "CKS-003", certificate(-1))
+	expect{Warning, "1 problem", []string{"KubernetesCluster c1: the certificate of the API server: it expires on 2026-12-03"}}.of(t, "CKS-003", certificate(10))
+	expect{"", "1 problem", []string{"KubernetesCluster c1: the certificate of the API server: it expired on 2026-11-22"}}.of(t, "CKS-003", certificate(-1))
 	expect{Skipped, "not checked: the certificate of the API server: no answer", nil}.of(t, "CKS-003", made(func(f *ckscheck.Facts) {
 		f.Unread[ckscheck.SubjectCertificate] = "no answer"
 	}))
 
 	expect{OK, "nothing known is in the way", nil}.of(t, "CKS-004", made(same))
-	expect{"", "1 problem", []string{"KubernetesCluster c1: it was created without an offering"}}.of(t, "CKS-004", made(func(f *ckscheck.Facts) {
+	expect{"", "1 problem", []string{"KubernetesCluster c1: cluster c1: it was created without an offering"}}.of(t, "CKS-004", made(func(f *ckscheck.Facts) {
 		f.Cluster.OfferingID, f.Cluster.WorkerOfferingID = "", "o"
 		f.Unread[ckscheck.SubjectFirewall] = "the role of the keys does not allow it"
 	}))
-	expect{Warning, "1 problem", []string{"PublicIpAddress 203.0.113.1: CloudStack's own firewall rule"}}.of(t, "CKS-004", made(func(f *ckscheck.Facts) { f.Firewall = nil }))
+	expect{Warning, "1 problem", []string{"KubernetesCluster c1: address 203.0.113.1: CloudStack's own firewall rule"}}.of(t, "CKS-004", made(func(f *ckscheck.Facts) { f.Firewall = nil }))
 	expect{OK, "would leave nothing behind", nil}.of(t, "CKS-005", made(same))
 }

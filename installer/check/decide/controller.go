@@ -21,118 +21,52 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-func controllerChecks() []Check {
-	return []Check{
-		{
-			Code: "CCM-001", Title: "Pods ready", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Controllers, Pods}, Tries: []Source{Releases}, Judge: podsReady,
-			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
-			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
-			Remedy: "`" + ShowPods + "` and `" + ShowLog + "` say why",
-		},
-		{
-			Code: "CCM-002", Title: "One leader", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Leases, Controllers, Pods}, Judge: leader,
-			What:   "The lease of the cloud controller manager is fresh and held by a Pod of this release, and there is no second fresh lease.",
-			Why:    "With a stale lease no controller works; with two fresh leases two providers change the same nodes and rules.",
-			Remedy: "look at the controller's log: `" + ShowLog + "`; where another provider holds a lease, take its place with csccm takeover",
-		},
-		{
-			Code: "CCM-003", Title: "No other cloud controller manager", Severity: SeverityError, Needs: needAPI, Reads: []Source{Controllers, SystemPods, Nodes}, Judge: otherControllers,
-			What:   "There is no Deployment, DaemonSet or static Pod of another cloud controller manager, and k3s and RKE2 run without their own.",
-			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
-			Remedy: "csccm takeover takes the place of Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
-		},
-		{
-			Code: "CCM-004", Title: "Health and metrics answer", Severity: SeverityWarning, Phase: Installed, Needs: []string{"K8S-001", "CCM-001"}, Reads: []Source{Answers}, Judge: answers,
-			What:   "/healthz and /metrics of every Pod answer through the API server; if the API server cannot reach a Pod, the kubelet's probe counts.",
-			Why:    "Kubelets restart a Pod whose /healthz fails, and alerts need /metrics.",
-			Remedy: "look at the controller's log: `" + ShowLog + "`; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
-		},
-		{
-			Code: "CCM-005", Title: "No open errors", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Events}, Tries: []Source{Services, Nodes, VMs}, Judge: openErrors,
-			What:   "There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event, the condition csccm.io/LoadBalancerReady or a healthy Node resolves one. Events count for an hour.",
-			Why:    "Events say what the controller could not do, and why.",
-			Remedy: "follow the message; kubectl describe shows all Events of an object, `" + ShowLog + "` the controller's log",
-		},
-		{
-			Code: "CCM-006", Title: "Keys on control plane nodes only", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Pods, Nodes}, Judge: placement,
-			What:   "The controller's Pods run on control plane nodes, if the cluster has any.",
-			Why:    "The kubelet of a Pod's node may read the Pod's Secrets: on a worker, CloudStack's keys.",
-			Remedy: "`csccm upgrade --set controlPlaneOnly=true --set affinity=null --set nodeSelector=null`",
-		},
-		{
-			Code: "CKS-001", Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Needs: needAPI, Reads: []Source{Distribution, Pods}, Tries: []Source{Kubelets}, Judge: madeByCKS,
-			What:   "The cluster was not made by CKS; or the name of a controller's Pod contains cloud-controller-manager, and all kubelets run with --cloud-provider=external or the chart value adoptNodes is set.",
-			Why:    "CKS installs its own provider again on start and upgrade unless a Pod has such a name, and the nodes that it adds run without --cloud-provider=external.",
-			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and have the controller initialise the nodes that CKS adds: `csccm upgrade --set adoptNodes=true`",
-		},
-	}
-}
-
 // manyRestarts is how often a container may have restarted before a check mentions it.
 const manyRestarts = 3
 
 func podsReady(f *Facts) Finding {
 	var wanted, ready int32
-	var objects []Object
+	var down []Object
 	var images []string
 	ours := f.Ours()
 	if len(ours) == 0 {
 		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
 	}
-	for i := range ours {
-		w := &ours[i]
+	for _, w := range ours {
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
-			objects = append(objects, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
+			down = append(down, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
 		}
 	}
-	objects = append(objects, about("Pod", f.Pods, notReady)...)
+	down = append(down, about("Pod", f.Pods, notReady)...)
 	odd := about("Pod", f.Pods, func(p *corev1.Pod) string {
-		restarts := 0
+		for _, image := range imagesOf(&p.Spec) {
+			if !slices.Contains(images, image) {
+				return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(images, ", "))
+			}
+		}
 		for j := range p.Status.ContainerStatuses {
-			restarts += int(p.Status.ContainerStatuses[j].RestartCount)
+			if n := p.Status.ContainerStatuses[j].RestartCount; n >= manyRestarts {
+				return fmt.Sprintf("restarted %d times", n)
+			}
 		}
-		why := otherImage(p, images)
-		if why == "" && restarts >= manyRestarts {
-			why = fmt.Sprintf("restarted %d times", restarts)
-		}
-		return why
+		return ""
 	})
+	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(down...)
 	switch {
-	case len(objects) == 0 && len(odd) > 0:
-		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
-	case len(objects) == 0:
+	case len(down)+len(odd) == 0:
 		return Passf("%s", english.Plural(int(ready), "Pod", ""))
-	}
-	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(objects...)
-	switch {
+	case len(down) == 0:
+		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
 	case ready > 0:
 		out.Outcome = Warning // another Pod works
 	case wanted == 0 && f.Deployed() != nil:
-		out = out.Fix("restore what the release says: `csccm upgrade`")
+		return out.Fix("restore what the release says: `csccm upgrade`")
 	case wanted == 0:
-		out = out.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", ours[0].Namespace, ours[0].Name)
+		return out.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", ours[0].Namespace, ours[0].Name)
 	}
 	return out
-}
-
-// otherImage says that a Pod runs something else than its Deployment wants; "" when it does not.
-func otherImage(p *corev1.Pod, wanted []string) string {
-	for i := range p.Spec.Containers {
-		image := p.Spec.Containers[i].Image
-		if !slices.Contains(wanted, image) {
-			return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(wanted, ", "))
-		}
-		_, digest, pinned := strings.Cut(image, "@")
-		for j := range p.Status.ContainerStatuses {
-			s := &p.Status.ContainerStatuses[j]
-			if pinned && s.Name == p.Spec.Containers[i].Name && s.ImageID != "" && !strings.Contains(s.ImageID, digest) {
-				return fmt.Sprintf("runs %s, wanted is digest %s", s.ImageID, digest)
-			}
-		}
-	}
-	return ""
 }
 
 // notReady says why a Pod is not ready; "" when it is.
@@ -214,37 +148,38 @@ func loose(p *corev1.Pod) bool {
 
 // otherControllers names csccm takeover only for the providers that it can replace.
 func otherControllers(f *Facts) Finding {
-	var objects []Object
+	out := Problemf("another cloud controller manager is there")
 	var remedies []string
-	fix := func(format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); !slices.Contains(remedies, text) {
-			remedies = append(remedies, text)
+	found := func(o Object, remedy string) {
+		out = out.About(o)
+		if !slices.Contains(remedies, remedy) {
+			remedies = append(remedies, remedy)
 		}
 	}
 	for _, w := range f.Others() {
-		objects = append(objects, objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
-		if w.replaceable {
-			fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
-		} else {
-			fix("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`", w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind))
+		fix := "`csccm takeover` stops the other provider for CloudStack and keeps all that it made"
+		if !w.replaceable {
+			fix = fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`",
+				w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind))
 		}
+		found(objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")), fix)
 	}
 	for i := range f.SystemPods {
 		if p := &f.SystemPods[i]; loose(p) {
-			objects = append(objects, objectf("Pod", p.Namespace, p.Name, "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"))
-			fix("remove the static Pod's file from /etc/kubernetes/manifests of its node")
+			found(objectf("Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes"),
+				"remove the static Pod's file from /etc/kubernetes/manifests of its node")
 		}
 	}
 	for i := range f.Nodes {
 		if kubelet.RunsCloudController(&f.Nodes[i]) {
-			objects = append(objects, objectf("Node", "", f.Nodes[i].Name, "its k3s or RKE2 server runs the built-in cloud controller"))
-			fix("start k3s and RKE2 with disable-cloud-controller: true")
+			found(objectf("Node", "", f.Nodes[i].Name, "its k3s or RKE2 server runs the built-in cloud controller"),
+				"start k3s and RKE2 with disable-cloud-controller: true")
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("another cloud controller manager is there").About(objects...).Fix("%s", strings.Join(remedies, "; "))
+	if len(out.Objects) == 0 {
+		return Passf("none")
 	}
-	return Passf("none")
+	return out.Fix("%s", strings.Join(remedies, "; "))
 }
 
 func answers(f *Facts) Finding {
@@ -252,29 +187,18 @@ func answers(f *Facts) Finding {
 		return Skipf("the release has no Pod")
 	}
 	var sick, silent []Object
-	var how []string
-	for i := range f.Answers {
-		switch a := &f.Answers[i]; {
+	for _, a := range f.Answers {
+		switch {
 		case a.Sick != "":
 			sick = append(sick, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%s", a.Sick))
-		case a.Err == nil:
-			how = append(how, "asked through the API server")
-		case probed(a.Pod):
-			// A firewall between control plane and node, or a role without pods/proxy, hides the Pod from
-			// us, not from its kubelet.
-			how = append(how, "by the kubelet's probe")
-		default:
+		case a.Err != nil && !probed(a.Pod): // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
 			silent = append(silent, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%v", a.Err))
 		}
 	}
-	slices.Sort(how)
-	switch {
-	case len(sick) > 0:
-		return Problemf("%s not healthy", english.Plural(len(sick), "Pod", "")).About(append(sick, silent...)...)
-	case len(silent) > 0:
+	if len(sick) == 0 && len(silent) > 0 {
 		return Unknownf("%s could not be asked", english.Plural(len(silent), "Pod", "")).About(silent...)
 	}
-	return Passf("%s, %s", english.Plural(len(f.Answers), "Pod", ""), strings.Join(slices.Compact(how), " and "))
+	return Passf("%s", english.Plural(len(f.Answers), "Pod", "")).Unless(sick, "Pod", "%s not healthy").About(silent...)
 }
 
 // probed reports whether the kubelet asks a Pod's /healthz and finds it well.
@@ -285,44 +209,35 @@ func probed(p *corev1.Pod) bool {
 }
 
 func placement(f *Facts) Finding {
-	workers := map[string]bool{}
-	for i := range f.Nodes {
-		if !node.ControlPlane(&f.Nodes[i]) {
-			workers[f.Nodes[i].Name] = true
-		}
-	}
-	if len(workers) == len(f.Nodes) {
-		return Passf("no node has the label of a control plane node")
-	}
+	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
-		if workers[p.Spec.NodeName] {
-			return "runs on node " + p.Spec.NodeName + ", which is no control plane node"
+		i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName })
+		if !control || i < 0 || node.ControlPlane(&f.Nodes[i]) {
+			return ""
 		}
-		return ""
+		return "runs on node " + p.Spec.NodeName + ", which is no control plane node"
 	})
-	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
+	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).
+		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
 }
 
 func madeByCKS(f *Facts) Finding {
-	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
-	var without []Object
-	for _, v := range f.Kubelets {
-		if v.Verdict == kubelet.NotExternal {
-			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
-		}
-	}
+	without := slices.DeleteFunc(slices.Clone(f.Kubelets), func(v kubelet.NodeVerdict) bool { return v.Verdict != kubelet.NotExternal })
 	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	switch {
 	case f.Distribution != cluster.CKS:
-		out, without = Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy), nil
-	case !named && len(f.Pods) > 0:
-		out.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
-	case !named:
-		out.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
-	case len(without) == 0:
-		out = Passf("made by CKS; its provider stays away, and all kubelets are external")
-	case node.Adopts(f.Pods):
-		out, without = Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds"), nil
+		return Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy)
+	case named && len(without) == 0:
+		return Passf("made by CKS; its provider stays away, and all kubelets are external")
+	case named && node.Adopts(f.Pods):
+		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds")
 	}
-	return out.About(without...).With("distribution", string(f.Distribution))
+	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
+	if !named {
+		out.Message += ", which installs its own provider again as long as no Pod is named cloud-controller-manager"
+	}
+	for _, v := range without {
+		out = out.About(objectf("Node", "", v.Node, "its kubelet is not external; CKS adds nodes so"))
+	}
+	return out
 }

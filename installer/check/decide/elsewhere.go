@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -19,9 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
-
-// here stands for the configured project, whose VMs may be in another zone.
-const here = "."
 
 // Lost returns the nodes that have no VM here by provider ID or name, nor one of another name, where that are all or most
 // nodes: then the VMs are somewhere else, and deleting Nodes would delete a cluster that is well.
@@ -43,7 +39,7 @@ func (f *Facts) misplaced(out Finding) Finding {
 	if out.Outcome != "" || len(lost) == 0 {
 		return out
 	}
-	return elsewhere(out, lost, append([]credentials.Place{{Project: here, VMs: f.VMs.All()}}, f.Places...), f.Config.Zone)
+	return elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
 }
 
 // Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes: vms are
@@ -56,48 +52,34 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 	if len(lost) == 0 {
 		return out, true
 	}
-	in := place.String()
+	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), place)
 	if zone != "" {
-		in += ", zone " + zone
+		out.Message += ", zone " + zone
 	}
-	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), in)
 	for i := range lost {
 		out = out.About(objectf("Node", "", lost[i].Name, "has no VM there"))
 	}
-	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
-	return elsewhere(out, lost, append([]credentials.Place{{Project: here, VMs: vms}}, others...), zone), false
+	place.VMs = vms // of all zones
+	return elsewhere(out, lost, append(slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() }), place)), false
 }
 
 // elsewhere adds to a finding about nodes without VMs where their VMs are.
-func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
-	counts, flags := map[string]int{}, map[string]string{}
+func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Finding {
+	counts := map[string]int{}
 	for _, p := range places {
 		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
 		for i := range lost {
-			vm, err := node.Match(there, &lost[i])
-			if err != nil {
-				continue
+			if vm, err := node.Match(there, &lost[i]); err == nil {
+				counts[fmt.Sprintf("%s, zone %s (%s, --zone %s)", p, vm.ZoneName, p.Flag(), vm.ZoneName)]++
 			}
-			var where, flag []string
-			if p.Project != here {
-				where, flag = []string{p.String()}, []string{p.Flag()}
-			}
-			if !inventory.InZone(&vm, zone) {
-				where, flag = append(where, "zone "+vm.ZoneName), append(flag, "--zone "+vm.ZoneName)
-			}
-			place := strings.Join(where, ", ")
-			counts[place]++
-			flags[place] = place + ": " + strings.Join(flag, " ")
 		}
 	}
 	out.Message += "; wrong account, project or zone"
-	if len(counts) == 0 {
-		return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
-	}
-	var found, fixes []string
+	separator := ": VMs of the nodes are elsewhere, "
 	for _, place := range slices.Sorted(maps.Keys(counts)) {
-		found, fixes = append(found, fmt.Sprintf("%d in %s", counts[place], place)), append(fixes, flags[place])
+		out.Message += fmt.Sprintf("%s%d in %s", separator, counts[place], place)
+		separator = ", "
 	}
-	out.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
-	return out.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(fixes, "; "))
+	return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) " +
+		"that own the VMs of the nodes, or with keys of that account")
 }

@@ -5,7 +5,6 @@ package decide
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,11 +39,12 @@ func openErrors(f *Facts) Finding {
 	last := map[string]*corev1.Event{} // by object; of two at once the success
 	for i := range f.Events {
 		e := &f.Events[i]
-		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e)
-		if !warning && !slices.Contains(successes, e.Reason) || warning && f.over(e) {
+		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
+		if !warning && !slices.Contains(successes, e.Reason) {
 			continue
 		}
-		key := objectKey(e)
+		o := &e.InvolvedObject
+		key := o.Kind + "/" + o.Namespace + "/" + o.Name
 		if was := last[key]; was == nil || cmp.Or(eventTime(e).Compare(eventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
 			last[key] = e
 		}
@@ -52,10 +52,8 @@ func openErrors(f *Facts) Finding {
 	var objects []Object
 	for _, key := range slices.Sorted(maps.Keys(last)) {
 		if e := last[key]; !slices.Contains(successes, e.Reason) {
-			objects = append(objects, Object{
-				Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
-				Message: fmt.Sprintf("%s %s ago: %s", e.Reason, f.At.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)),
-			})
+			objects = append(objects, objectf(e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name,
+				"%s %s ago: %s", e.Reason, f.At.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)))
 		}
 	}
 	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
@@ -65,17 +63,17 @@ func openErrors(f *Facts) Finding {
 // and the reason is one of overWhenWell.
 func (f *Facts) over(e *corev1.Event) bool {
 	o, often := &e.InvolvedObject, slices.Contains(overWhenWell, e.Reason)
-	switch {
-	case o.Kind == "Service" && f.Err(Services) == nil:
+	if o.Kind == "Service" && f.Err(Services) == nil {
 		i := slices.IndexFunc(f.Services, func(s corev1.Service) bool {
-			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == "" || s.UID == o.UID)
+			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == o.UID)
 		})
 		if i < 0 {
 			return true
 		}
 		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
 		return c != nil && c.Status == "True" && (often || !eventTime(e).After(c.LastTransitionTime.Time))
-	case o.Kind == "Node" && f.Err(Nodes) == nil:
+	}
+	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == o.Name })
 		if i < 0 {
 			return true
@@ -89,14 +87,6 @@ func (f *Facts) over(e *corev1.Event) bool {
 // FromCloud reports whether a cloud controller reported an Event.
 func FromCloud(e *corev1.Event) bool {
 	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
-}
-
-func objectKey(e *corev1.Event) string {
-	o := &e.InvolvedObject
-	if o.Kind == "Node" { // components give it different UIDs
-		return o.Kind + "/" + o.Name
-	}
-	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
 }
 
 func eventTime(e *corev1.Event) time.Time {

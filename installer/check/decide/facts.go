@@ -63,7 +63,6 @@ const (
 // Sources of CloudStack.
 const (
 	Capabilities Source = "the answer to the keys"
-	Clock        Source = "CloudStack's clock"
 	APIs         Source = "the allowed commands"
 	Users        Source = "the users"
 	Project      Source = "the project"
@@ -186,8 +185,8 @@ func MembersOf(actual *plan.Actual) map[string][]string {
 	if actual == nil {
 		return out
 	}
-	for i := range actual.Addresses {
-		for _, rule := range actual.Addresses[i].Rules {
+	for _, address := range actual.Addresses {
+		for _, rule := range address.Rules {
 			for _, m := range rule.Members {
 				vm, _ := plan.SplitMember(m)
 				out[rule.ID] = append(out[rule.ID], vm)

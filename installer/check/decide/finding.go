@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -151,25 +152,23 @@ func Cause(err error) error {
 	return err
 }
 
-// Unreadable returns an error that says that a fact could not be read.
-func Unreadable(noun string, err error) error { return &UnreadError{noun, err} }
-
 // Unread returns the finding for a fact that could not be read.
-func Unread(err error) Finding { return Unknownf("%v", err).fixBy(err, credentials.Remedy(err)) }
+func Unread(err error) Finding {
+	return Unknownf("%v", err).Fix("%s", cmp.Or(remedyOf(err), credentials.Remedy(err)))
+}
 
 // broken is the finding that something does not work at all.
-func broken(err error) Finding { return Problemf("%v", Cause(err)).fixBy(err, "") }
+func broken(err error) Finding { return Problemf("%v", Cause(err)).Fix("%s", remedyOf(err)) }
 
-// fixBy takes the remedy of an error that has one.
-func (f Finding) fixBy(err error, otherwise string) Finding {
-	f.Remedy = otherwise
+// remedyOf returns the remedy of an error that has one.
+func remedyOf(err error) string {
 	if r, found := errors.AsType[interface {
 		error
 		Remedy() string
 	}](err); found {
-		f.Remedy = r.Remedy()
+		return r.Remedy()
 	}
-	return f
+	return ""
 }
 
 // Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
@@ -181,9 +180,8 @@ const (
 	WordAPI       = "{api-url}"    // of CloudStack, over TLS
 )
 
-// Commands that show what the controller says.
+// Commands in remedies.
 const (
-	ShowLog  = "kubectl -n " + WordNamespace + " logs -l app.kubernetes.io/instance=" + WordRelease + " --tail=-1"
-	Restart  = "kubectl -n " + WordNamespace + " rollout restart deployment,daemonset -l app.kubernetes.io/instance=" + WordRelease
-	ShowPods = "kubectl -n " + WordNamespace + " describe pods -l app.kubernetes.io/instance=" + WordRelease
+	ShowLog = "kubectl -n " + WordNamespace + " logs -l app.kubernetes.io/instance=" + WordRelease + " --tail=-1"
+	Restart = "kubectl -n " + WordNamespace + " rollout restart deployment,daemonset -l app.kubernetes.io/instance=" + WordRelease
 )

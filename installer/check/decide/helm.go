@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -16,35 +15,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
-
-func helmChecks() []Check {
-	return []Check{
-		{
-			Code: "HELM-001", Title: "Release in a settled state", Severity: SeverityError, Needs: needAPI, Reads: []Source{Releases}, Judge: settledRelease,
-			What:   "The newest revision of the Helm release is deployed, or there is none yet.",
-			Why:    "A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster differs from the release.",
-			Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: `csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
-		},
-		{
-			Code: "HELM-002", Title: "No object of the chart belongs to somebody else", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Drift}, Judge: conflicts,
-			What:   "Objects that the chart would create either do not exist or belong to the release.",
-			Why:    "Helm refuses objects without its labels, but only after it has created others.",
-			Remedy: "delete or rename the named objects, or mark them as the release's: label app.kubernetes.io/managed-by=Helm, annotations meta.helm.sh/release-name and meta.helm.sh/release-namespace",
-		},
-		{
-			Code: "HELM-003", Title: "Cluster is as the release says", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Releases, Drift}, Judge: drift,
-			What:   "Every object of the deployed revision exists in the cluster with the fields of the release, according to a server-side dry run.",
-			Why:    "The next upgrade undoes manual changes, and missing objects cause failures.",
-			Remedy: "`csccm upgrade` brings back what the release says; a change that is to stay goes into the chart's values",
-		},
-		{
-			Code: "HELM-004", Title: "Release holds no credentials", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Releases}, Judge: leaks,
-			What:   "No revision that Helm keeps contains the CloudStack keys, in values or manifests.",
-			Why:    "Helm keeps values and manifests of all revisions in Secrets, so keys among them stay after a rotation.",
-			Remedy: "keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the named records",
-		},
-	}
-}
 
 // Deployed returns the revision that is deployed; nil without one.
 func (f *Facts) Deployed() *helm.Release {
@@ -62,27 +32,28 @@ func recordOf(r *helm.Release) string {
 
 func settledRelease(f *Facts) Finding {
 	if len(f.Records) == 0 {
-		return Passf("release %s is not in namespace %s", f.Release, f.Namespace).With("status", "absent")
+		return Passf("release %s is not in namespace %s", f.Release, f.Namespace)
 	}
 	last := &f.Records[len(f.Records)-1]
-	out := Problemf("release %s, revision %d: %s", f.Release, last.Revision, last.Status).About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)})
+	if last.Deployed() {
+		return Passf("release %s, revision %d: deployed", f.Release, last.Revision)
+	}
 	command := "upgrade"
 	if !slices.ContainsFunc(f.Records, func(r helm.Release) bool { return r.Deployed() || r.Status == "superseded" }) {
 		command = "install"
 	}
-	switch {
-	case last.Deployed():
-		out = Passf("release %s, revision %d: deployed", f.Release, last.Revision)
-	case strings.HasPrefix(last.Status, "pending"):
+	out := Problemf("release %s, revision %d: %s", f.Release, last.Revision, last.Status).
+		About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)}).
+		Fix("remove the cause, which the Pods or the history of the release name (helm -n %s history %s), then: `csccm %s`",
+			f.Namespace, f.Release, command)
+	if strings.HasPrefix(last.Status, "pending") {
 		out.Message += "; helm or csccm is working on it, or was killed"
 		out = out.Fix("wait until that has ended; if nobody works on it any more: `csccm %s --force-unlock`", command)
-	default:
-		out = out.Fix("remove the cause, which the Pods or the history of the release name (helm -n %s history %s), then: `csccm %s`", f.Namespace, f.Release, command)
 	}
-	if f.Phase == Preflight && out.Outcome != OK {
+	if f.Phase == Preflight {
 		out.Outcome = Warning // the installation that follows judges it
 	}
-	return out.With("status", last.Status).With("revision", strconv.Itoa(last.Revision))
+	return out
 }
 
 func conflicts(f *Facts) Finding {
@@ -98,18 +69,15 @@ func conflicts(f *Facts) Finding {
 			continue
 		}
 		there++
-		a := o.GetAnnotations()
-		name, namespace := a["meta.helm.sh/release-name"], a["meta.helm.sh/release-namespace"]
-		owner := "nobody"
+		name, namespace := o.GetAnnotations()["meta.helm.sh/release-name"], o.GetAnnotations()["meta.helm.sh/release-namespace"]
+		owner := "Helm release " + namespace + "/" + name
 		switch {
 		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && name == f.Release && namespace == f.Namespace:
 			continue
-		case name != "":
-			owner = "Helm release " + namespace + "/" + name
-		default:
-			free = append(free, strings.ToLower(o.GetKind())+"/"+o.GetName())
+		case name == "":
+			owner, free = "nobody", append(free, strings.ToLower(o.GetKind())+"/"+o.GetName())
 		}
-		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
+		objects = append(objects, objectf(o.GetKind(), o.GetNamespace(), o.GetName(), "exists and belongs to %s", owner))
 	}
 	out := Passf("%s of the chart, %d of them there as the release's", english.Plural(len(f.Drift), "object", ""), there).
 		Unless(objects, "object", "%s of the chart exist without being the release's")
@@ -132,23 +100,21 @@ func drift(f *Facts) Finding {
 		return Skipf("its objects cannot be compared without a connection for objects of any kind")
 	}
 	var out []Object
-	for i := range f.Drift {
-		c := &f.Drift[i]
-		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
+	for _, c := range f.Drift {
+		why := ""
 		switch {
 		case c.Action == diff.Create:
-			o.Message = "is in the release and not in the cluster"
+			why = "is in the release and not in the cluster"
 		case c.Problem != "":
-			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
+			why = "the API server would not take it as the release has it: " + OneLine(c.Problem)
+		case c.Action == diff.Update && len(c.Lines) > maxFields:
+			why = fmt.Sprintf("the release would change %s; and %d more fields", strings.Join(c.Lines[:maxFields], "; "), len(c.Lines)-maxFields)
 		case c.Action == diff.Update:
-			o.Message = "the release would change " + strings.Join(c.Lines[:min(len(c.Lines), maxFields)], "; ")
-			if n := len(c.Lines) - maxFields; n > 0 {
-				o.Message += fmt.Sprintf("; and %s more", english.Plural(n, "field", ""))
-			}
+			why = "the release would change " + strings.Join(c.Lines, "; ")
 		default:
 			continue
 		}
-		out = append(out, o)
+		out = append(out, objectf(c.Kind, c.Namespace, c.Name, "%s", why))
 	}
 	all := english.Plural(len(f.Drift), "object", "")
 	if len(out) > 0 {

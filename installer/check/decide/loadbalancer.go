@@ -20,38 +20,9 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-func loadBalancerChecks() []Check {
-	balance := []Source{Nodes, VMs, Services, Balancers}
-	return []Check{
-		{
-			Code: "LB-001", Title: "Services have what they ask for", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: append(slices.Clone(balance), Plans), Tries: []Source{Forwards, Logs}, Judge: services,
-			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that are not Ready are compared; with `--only LB` all are. New and changed Services count after two minutes, refused ones at once.",
-			Why:    "Missing rules lose traffic, and refused Services are not served.",
-			Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten minutes, and repairs what has changed within its drift period; to have it try now: `" + Restart + "`",
-		},
-		{
-			Code: "LB-002", Title: "One rule for a port, with its current name", Severity: SeverityError, Needs: needVMs, Reads: balance, Judge: ruleNames,
-			What:   "No port of a load balancer has two rules, and no rule of this cluster has a name of an older provider: LB-PORT without a protocol, or K8s_svc_...; such a name alone is a warning.",
-			Why:    "The controller identifies its rules by name: it would create a second rule for the port, which CloudStack refuses. Of two rules traffic reaches only one.",
-			Remedy: "`csccm migrate-rules` shows what it would do: it renames in place, without loss of traffic, keeps the rule whose address the Service shows and deletes the surplus one; if it cannot choose one, it says why",
-		},
-		{
-			Code: "LB-003", Title: "No rules without a Service", Severity: SeverityWarning, Needs: needVMs, Reads: append(slices.Clone(balance), Addresses, ClusterIDs), Judge: orphans,
-			What:   "Every rule whose members are all nodes of this cluster, and every address with this cluster's tags, has a Service.",
-			Why:    "Orphans use addresses, cost money, and keep ports of deleted Services open.",
-			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, `csccm migrate-rules --delete-orphans` deletes the rules after it has shown them; addresses without rules are released in CloudStack",
-		},
-	}
-}
-
 // RulePlan returns what csccm migrate-rules would do.
 func (f *Facts) RulePlan() lbrules.Plan {
-	inv := lbrules.Inventory{Services: f.Services, NodeVMs: map[string]bool{}}
-	for i := range f.Nodes {
-		if vm, ok := f.VM(&f.Nodes[i]); ok {
-			inv.NodeVMs[vm.ID] = true
-		}
-	}
+	inv := lbrules.Inventory{Services: f.Services, NodeVMs: lbrules.NodeVMs(f.Nodes, f.VMs)}
 	for _, r := range f.Rules {
 		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: f.OddMembers[r.ID]})
 	}
@@ -87,10 +58,11 @@ func ruleNames(f *Facts) Finding {
 		}
 		return ""
 	})
-	if len(twice) == 0 && len(old) > 0 {
-		return Warnf("%s with an old name", english.Plural(len(old), "rule", "")).About(old...)
+	out := Passf("none")
+	if len(old) > 0 {
+		out = Warnf("%s with an old name", english.Plural(len(old), "rule", ""))
 	}
-	return Passf("none").Unless(twice, "rule", "%s too many for a port").About(old...)
+	return out.Unless(twice, "rule", "%s too many for a port").About(old...)
 }
 
 func orphans(f *Facts) Finding {
@@ -100,14 +72,10 @@ func orphans(f *Facts) Finding {
 		}
 		return ""
 	})
-	living := map[string]bool{}
-	for i := range f.Services {
-		living[string(f.Services[i].UID)] = true
-	}
-	for i := range f.Addresses {
-		a := &f.Addresses[i]
+	for _, a := range f.Addresses {
 		uid, cluster := a.Tags[plan.TagServiceUID], a.Tags[plan.TagCluster]
-		if uid != "" && slices.Contains(f.ClusterIDs, cluster) && !living[uid] {
+		living := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return string(s.UID) == uid })
+		if uid != "" && slices.Contains(f.ClusterIDs, cluster) && !living {
 			objects = append(objects, objectf("PublicIpAddress", "", a.Address,
 				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster))
 		}
@@ -132,37 +100,34 @@ func services(f *Facts) Finding {
 		if p == nil && Settled(s) {
 			trusted++
 		}
-		if p != nil && p.Refusal != nil && p.Refusal.Remedy != "" {
-			remedies = append(remedies, name+": "+p.Refusal.Remedy)
-		}
 		problems := f.problems(s, p)
 		if len(problems) == 0 {
 			continue
 		}
+		if p != nil && p.Refusal != nil {
+			remedies = append(remedies, name+": "+p.Refusal.Remedy)
+		}
 		if at := next[name]; at.After(f.At) {
 			problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(f.At).Round(time.Second)))
 		}
-		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
+		objects = append(objects, objectf("Service", s.Namespace, s.Name, "%s", strings.Join(problems, "; ")))
 	}
-	text := english.Plural(checked, "Service", "")
+	out := Passf("%s", english.Plural(checked, "Service", ""))
 	if pending > 0 {
-		text += fmt.Sprintf(", %d more being set up", pending)
+		out.Message += fmt.Sprintf(", %d more being set up", pending)
 	}
 	switch {
 	case len(objects) > 0:
-		out := Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
+		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
 		if len(remedies) == len(objects) {
-			out = out.Fix("%s", strings.Join(remedies, "; "))
+			return out.Fix("%s", strings.Join(remedies, "; "))
 		}
-		return out
-	case checked == 0 && pending == 0:
-		return Passf("no Services of type LoadBalancer")
-	case f.PlanErr != nil:
-		return Unknownf("%s; the controller's plan could not be made: %v", text, f.PlanErr)
+	case f.PlanErr != nil && checked > 0:
+		return Unknownf("%s; the controller's plan could not be made: %v", out.Message, f.PlanErr)
 	case trusted > 0:
-		text += fmt.Sprintf("; %d of them are Ready and were not compared, --only LB compares all", trusted)
+		out.Message += fmt.Sprintf("; %d of them are Ready and were not compared, --only LB compares all", trusted)
 	}
-	return Passf("%s", text)
+	return out
 }
 
 // Settled reports whether the controller says that a Service has all that it asks for.
@@ -199,11 +164,10 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 		}
 	}
 	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
-		text := fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second))
+		out = append(out, fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second)))
 		if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && !Settled(s) {
-			text += ": " + c.Reason + ": " + OneLine(c.Message)
+			out = append(out, c.Reason+": "+OneLine(c.Message))
 		}
-		out = slices.Insert(out, 0, text)
 	}
 	return out
 }

@@ -71,18 +71,18 @@ func TestServices(t *testing.T) {
 		want   expect
 	}{
 		{"fine", func(*Facts) {}, expect{OK, "1 Service", nil}},
-		{"none", func(f *Facts) { f.Services = nil }, expect{OK, "no Services", nil}},
+		{"none", func(f *Facts) { f.Services = nil }, expect{OK, "0 Services", nil}},
 		{"other kinds do not count", func(f *Facts) {
 			class := "example.org/other"
 			f.Services = []corev1.Service{lbService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class })}
-		}, expect{OK, "no Services", nil}},
+		}, expect{OK, "0 Services", nil}},
 		{"new and without an address", func(f *Facts) {
 			f.Services[0].Status.LoadBalancer.Ingress, f.Services[0].CreationTimestamp = nil, metav1.NewTime(now)
 		}, expect{OK, "0 Services, 1 more being set up", nil}},
 		{"old and without an address, with the reason", func(f *Facts) {
 			f.Services[0].Status.LoadBalancer.Ingress = nil
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"}}
-		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s: PortTaken: a message in two lines"}}},
+		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}}},
 		{"the plan is empty", planned(planner.Service{}), expect{OK, "1 Service", nil}},
 		{"the plan has actions", planned(planner.Service{Actions: []planner.Action{open, {Step: plan.Step{Kind: plan.TagRules}}, held, open}}),
 			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}}},

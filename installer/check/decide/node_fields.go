@@ -4,7 +4,6 @@
 package decide
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/node/helpers"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -25,71 +25,71 @@ import (
 // of the CSI driver for CloudStack.
 var topologyKeys = map[string]string{
 	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
-	"failure-domain.beta.kubernetes.io/zone": corev1.LabelTopologyZone, "failure-domain.beta.kubernetes.io/region": corev1.LabelTopologyRegion,
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 	ZoneKey: ZoneKey,
 }
 
-// wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The instance
-// type has two forms, the controller's and that of Apache's provider.
-func (f *Facts) wantedLabels(n *corev1.Node) (labels map[string]string, otherType string) {
+// wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The instance type
+// may also have the form of Apache's provider.
+func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	vm, ok := f.VM(n)
-	if !ok {
-		return nil, ""
-	}
 	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Config.Region})
-	if err != nil {
-		return nil, ""
+	if !ok || err != nil {
+		return nil
+	}
+	if upstream := node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
+		meta.InstanceType = upstream
 	}
 	return map[string]string{
 		corev1.LabelTopologyZone: meta.Zone, corev1.LabelTopologyRegion: meta.Region, corev1.LabelInstanceTypeStable: meta.InstanceType,
-	}, node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName)
+	}
 }
 
-// labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node could mount:
-// those bound to values that no node has, or will have once it is initialised (again).
+// labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node can mount when the
+// nodes have what CloudStack says.
 func labels(f *Facts) Finding {
-	after := slices.Clone(f.Nodes)
+	var after []corev1.Node
 	judged := 0
-	for i := range after {
-		if want, _ := f.wantedLabels(&after[i]); want != nil {
-			judged++
-			after[i].Labels = maps.Clone(after[i].Labels)
-			for old, key := range topologyKeys {
-				after[i].Labels[old] = cmp.Or(want[key], after[i].Labels[old])
+	odd := f.nodeObjects(func(n *corev1.Node) string {
+		want := f.wantedLabels(n)
+		relabelled := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{}}}
+		maps.Copy(relabelled.Labels, n.Labels)
+		for old, key := range topologyKeys {
+			if want[key] != "" {
+				relabelled.Labels[old] = want[key]
 			}
 		}
-	}
-	odd := f.nodeObjects(func(n *corev1.Node) string {
-		want, otherType := f.wantedLabels(n) // nil: NODE-002 says it
+		after = append(after, relabelled)
+		if want != nil { // else NODE-002 says it
+			judged++
+		}
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
-			isType := key == corev1.LabelInstanceTypeStable
 			switch {
-			case want[key] == "" || have == want[key] || isType && have == otherType:
+			case want[key] == "" || have == want[key]:
 			case labelled:
 				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, have, want[key]))
-			case !isType && f.Phase == Installed && initialised(n):
+			case key != corev1.LabelInstanceTypeStable && f.Phase == Installed && initialised(n):
 				differ = append(differ, fmt.Sprintf("%s is missing, CloudStack says %s", key, want[key]))
 			}
 		}
 		return strings.Join(differ, "; ")
 	})
-	stranded := strandedVolumes(f.Volumes, f.Nodes, after)
-	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
+	stranded := about("PersistentVolume", f.Volumes, func(v *corev1.PersistentVolume) string { return stranded(v, after) })
 	switch {
-	case len(stranded) > 0:
-		out = Problemf("%s bound to a zone or region that no node has, or will have", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
-			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, join a node of that zone, or move the data to a new volume")
-	case len(odd) > 0:
-		out = Problemf("%s with labels that CloudStack does not confirm", english.Plural(len(odd), "node", "")).About(odd...)
 	case judged == 0:
-		out = Skipf("no node has a VM")
+		return Skipf("no node has a VM")
+	case len(stranded) > 0:
+		return Problemf("%s bound to a zone or region that no node has", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, " +
+				"join a node of that zone, or move the data to a new volume")
 	}
+	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
 	if err := f.Err(Volumes); err != nil {
 		out = out.With("volumes", "not judged: "+err.Error())
 	}
-	return out
+	return out.Unless(odd, "node", "%s with labels that CloudStack does not confirm")
 }
 
 // initialised reports whether the controller has initialised a node, or another provider for CloudStack.
@@ -98,44 +98,24 @@ func initialised(n *corev1.Node) bool {
 	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
 }
 
-func strandedVolumes(volumes []corev1.PersistentVolume, now, after []corev1.Node) []Object {
-	return about("PersistentVolume", volumes, func(v *corev1.PersistentVolume) string {
-		asks, selector := topologyOf(v)
-		fits := func(n corev1.Node) bool { return selector.Match(&n) }
-		text := ""
-		switch {
-		case asks == "" || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed:
-			return ""
-		case !slices.ContainsFunc(now, fits):
-			text = asks + "; no node has it"
-		case !slices.ContainsFunc(after, fits):
-			text = asks + "; no node has it once the nodes carry what CloudStack says"
-		}
-		if c := v.Spec.ClaimRef; c != nil && text != "" {
-			text += fmt.Sprintf(" (claim %s/%s)", c.Namespace, c.Name)
-		}
-		return text
-	})
-}
-
-// topologyOf returns what a volume requires of its node, where that has to do with zone or region: in words, and as a selector.
-func topologyOf(v *corev1.PersistentVolume) (asks string, _ *nodeaffinity.NodeSelector) {
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-		return "", nil
+// stranded says which zone or region a volume requires, where none of the nodes has it; "" otherwise.
+func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+		return ""
 	}
-	var words []string
+	var asks []string
 	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		for _, e := range t.MatchExpressions {
 			if topologyKeys[e.Key] != "" {
-				words = append(words, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
+				asks = append(asks, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
 			}
 		}
 	}
 	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
-	if err != nil {
-		return "", nil
+	if len(asks) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool { return selector.Match(&n) }) {
+		return ""
 	}
-	return strings.Join(slices.Compact(words), ", "), selector
+	return strings.Join(slices.Compact(asks), ", ") + "; by CloudStack's data no node has it"
 }
 
 // addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one that
@@ -153,19 +133,18 @@ func addresses(f *Facts) Finding {
 		if !ok || err != nil || len(meta.NodeAddresses) == 0 || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
 			return ""
 		}
-		have, want, nodeIP := addressText(n.Status.Addresses), addressText(meta.NodeAddresses), ""
+		have, want := addressText(n.Status.Addresses), addressText(meta.NodeAddresses)
 		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves, and none if it is not among them.
-		if ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given {
-			if written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses); err != nil {
-				nodeIP = ip
-			} else {
-				want = addressText(written)
-			}
+		ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+		written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
+		if given && err == nil {
+			want = addressText(written)
 		}
 		switch {
 		case have == want:
-		case nodeIP != "":
-			odd = append(odd, objectf("Node", "", n.Name, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, nodeIP, want))
+		case given && err != nil:
+			odd = append(odd, objectf("Node", "", n.Name,
+				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, ip, want))
 		case kubelet.WritesAddresses(n):
 			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
 		default:
@@ -173,11 +152,12 @@ func addresses(f *Facts) Finding {
 		}
 		return ""
 	})
-	if len(fights) == 0 && len(odd) > 0 {
-		return Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).About(odd...).
+	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	if len(odd) > 0 && len(fights) == 0 {
+		out = Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).
 			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
 	}
-	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
+	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
 }
 
 // addressText is the list without names, in a fixed order.

@@ -25,23 +25,6 @@ const (
 	ZoneKey = "topology." + DriverName + "/zone"
 )
 
-func storageChecks() []Check {
-	return []Check{
-		{
-			Code: "STOR-001", Title: "CSI driver and controller can read their keys", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Controllers, Volumes, Driver}, Judge: driverKeys,
-			What:   "The Secret of the CSI driver for CloudStack exists, and its cloud-config has only keys that the driver knows. Only for clusters with the driver.",
-			Why:    "The driver exits at startup when it finds an unknown key, and then no volume can be created, attached or mounted. The controller's cloud-config has such keys, for example region.",
-			Remedy: "give the driver a Secret of its own with the keys api-url, api-key, secret-key, project-id and ssl-no-verify only, and restart its Pods; docs/storage.md has the commands",
-		},
-		{
-			Code: "STOR-002", Title: "CSI topology as in CloudStack", Severity: SeverityError, Phase: Installed, Needs: []string{"STOR-001", "CS-004"}, Reads: []Source{Controllers, Volumes, Driver, Nodes, VMs}, Judge: driverTopology,
-			What:   "The CSINode of each node names the node's VM, and the node's label " + ZoneKey + " is the id of the VM's zone. NODE-007 judges the volumes.",
-			Why:    "The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the label.",
-			Remedy: "of each named node remove the label (kubectl label node NODE " + ZoneKey + "-) and delete the driver's Pod on it: it registers the node again",
-		},
-	}
-}
-
 // CSI is what was read of the CSI driver for CloudStack.
 type CSI struct {
 	There bool // the CSIDriver object
@@ -91,19 +74,13 @@ func notUsed() Finding {
 
 func driverKeys(f *Facts) Finding {
 	namespace, name, _ := f.DriverSecret()
-	where := fmt.Sprintf("Secret %s/%s", namespace, name)
-	out := Passf("the CSI driver can read its cloud-config")
 	switch {
 	case !f.UsesDriver():
 		return notUsed()
 	case name == "":
-		return out.With("keys", "not known: the driver's are in no Secret")
+		return Skipf("the CSI driver has its keys from no Secret")
 	case f.Driver.NoFile != "":
-		return Problemf("%s, which the CSI driver needs, %s", where, f.Driver.NoFile)
-	}
-	cfg, err := cloudconfig.Parse(strings.NewReader(f.Driver.File))
-	if err != nil {
-		return Problemf("%s, which the CSI driver needs, has no cloud-config that can be read: %v", where, err)
+		return Problemf("Secret %s/%s, which the CSI driver needs, %s", namespace, name, f.Driver.NoFile)
 	}
 	var unknown []string
 	for _, l := range ini.Scan(f.Driver.File) {
@@ -112,34 +89,32 @@ func driverKeys(f *Facts) Finding {
 		}
 	}
 	if len(unknown) > 0 {
-		out = Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(unknown, ", "))
+		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(unknown, ", "))
 	}
-	note := "of " + where
-	if cfg.APIKey == f.Config.APIKey && cfg.SecretKey == f.Config.SecretKey && cfg.APIURL == f.Config.APIURL {
-		note += ", the same as the controller's"
+	if _, err := cloudconfig.Parse(strings.NewReader(f.Driver.File)); err != nil {
+		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace, name, err)
 	}
-	return out.With("keys", note)
+	return Passf("the CSI driver can read its cloud-config, of Secret %s/%s", namespace, name)
 }
 
 func driverTopology(f *Facts) Finding {
 	if !f.UsesDriver() {
 		return notUsed()
 	}
-	registered := map[string]*storagev1.CSINodeDriver{}
-	for i := range f.Driver.Nodes {
-		drivers := f.Driver.Nodes[i].Spec.Drivers
-		if j := slices.IndexFunc(drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == DriverName }); j >= 0 {
-			registered[f.Driver.Nodes[i].Name] = &drivers[j]
+	registered := map[string]storagev1.CSINodeDriver{}
+	for _, n := range f.Driver.Nodes {
+		for _, d := range n.Spec.Drivers {
+			if d.Name == DriverName {
+				registered[n.Name] = d
+			}
 		}
 	}
-	judged := 0
 	objects := f.nodeObjects(func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
-		entry := registered[n.Name]
-		if entry == nil || !ok {
+		entry, runs := registered[n.Name]
+		if !runs || !ok {
 			return "" // NODE-002, or the driver does not run there
 		}
-		judged++
 		switch label, labelled := n.Labels[ZoneKey]; {
 		case entry.NodeID != vm.ID:
 			return fmt.Sprintf("its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM", entry.NodeID, vm.Name, vm.ID)
@@ -150,6 +125,6 @@ func driverTopology(f *Facts) Finding {
 		}
 		return ""
 	})
-	return Passf("%s", english.Plural(judged, "node", "")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
+	return Passf("%s", english.Plural(len(registered), "node", "")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
 		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
 }

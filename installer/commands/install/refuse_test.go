@@ -148,12 +148,12 @@ func TestInstallRefuses(t *testing.T) {
 			// The login sees whose VMs the nodes are.
 			"another account than the nodes'": {
 				func(_ *testing.T, _ *env, o *Config) { o.Credentials.Account, o.Credentials.Domain = "other", "empty" },
-				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT",
-				"do not delete any Node: run `csccm install` with the place of the VMs (account k8s of domain ROOT: --account k8s --domain ROOT)", 3,
+				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT, zone zone-1 (--account k8s --domain ROOT, --zone zone-1)",
+				"do not delete any Node: run `csccm install` with the account", 3,
 			},
 			"a project without the nodes": {func(_ *testing.T, _ *env, o *Config) {
 				o.Credentials.Account, o.Project = "", "p"
-			}, "3 of 3 nodes have no VM in project p, zone zone-1", "--account k8s --domain ROOT", 3},
+			}, "3 of 3 nodes have no VM in project p, zone zone-1", "do not delete any Node", 3},
 		},
 	} {
 		for name, tc := range rows {
