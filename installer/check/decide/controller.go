@@ -74,11 +74,6 @@ func notReady(p *corev1.Pod) string {
 	if cluster.PodReady(p) {
 		return ""
 	}
-	for i := range p.Status.ContainerStatuses {
-		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
-			return fmt.Sprintf("ended with exit code %d (%s)", end.ExitCode, end.Reason)
-		}
-	}
 	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "), "not ready, phase "+string(p.Status.Phase))
 }
 
@@ -103,7 +98,7 @@ func leader(f *Facts) Finding {
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
-		return Problemf("nobody holds a lease").Fix("look at the controller's log, which does not get as far as the election: `%s`", ShowLog)
+		return Problemf("nobody holds a lease")
 	case len(fresh) == 0:
 		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", Restart, ShowLog)
 	case len(fresh) > 1:

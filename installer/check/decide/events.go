@@ -90,15 +90,11 @@ func FromCloud(e *corev1.Event) bool {
 }
 
 func eventTime(e *corev1.Event) time.Time {
-	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}
+	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)
 	}
-	t := slices.MaxFunc(times, time.Time.Compare)
-	if t.IsZero() {
-		t = e.CreationTimestamp.Time
-	}
-	return t
+	return slices.MaxFunc(times, time.Time.Compare)
 }
 
 // OneLine returns a text with single spaces.

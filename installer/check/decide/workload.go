@@ -75,20 +75,15 @@ func isController(name string, images []string) bool {
 // Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods, and the
 // Deployments of the CSI driver.
 func (f *Facts) Sort(workloads []Workload) {
-	var others []Workload
 	for _, w := range workloads {
 		w.Ours = w.Namespace == f.Namespace && cluster.InRelease(w.labels, f.Release)
-		switch {
-		case w.Ours:
+		if w.Ours || w.Wanted > 0 && isController(w.Name, w.Images) {
 			f.Controllers = append(f.Controllers, w)
-		case w.Wanted > 0 && isController(w.Name, w.Images):
-			others = append(others, w)
 		}
 		if w.ofDriver() {
 			f.CSI = append(f.CSI, w)
 		}
 	}
-	f.Controllers = append(f.Controllers, others...)
 }
 
 // Ours are the release's workloads.
@@ -105,10 +100,8 @@ func (f *Facts) Others() []Workload {
 
 // Words returns the command and arguments of the release's controller.
 func (f *Facts) Words() []string {
-	for i := range f.Controllers {
-		if f.Controllers[i].Ours {
-			return f.Controllers[i].words
-		}
+	for _, w := range f.Ours() {
+		return w.words
 	}
 	return nil
 }
