@@ -65,7 +65,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"migrate-rules", "--cloud-config", dir}, "is a directory\n  fix: name a file"},
 		{[]string{"migrate-rules", "--cloud-config", none}, "--cloud-config: open " + none},
 		{[]string{"migrate-rules", "--undo", none}, "--undo " + none + ": open"},
-		{[]string{"migrate-rules", "--undo", text}, "--undo " + text + ": journal line 1: "},
+		{[]string{"migrate-rules", "--undo", text}, "--undo " + text + ": not a journal of csccm: the first line"},
 		{[]string{"migrate-rules", "--undo", text, "--lb", "x"}, "--undo goes back by its journal alone"},
 		{[]string{"plan", "--cloud-confg", none}, "fix: did you mean --cloud-config? csccm plan --help shows all"},
 		{[]string{"plan", "--cloud-config", text}, "--cloud-config " + text},

@@ -47,6 +47,9 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 			return err
 		}
 	}
+	if err := report.IsNew("--export", export); err != nil {
+		return err
+	}
 	c, err := g.ClusterOfRelease(ctx)
 	if err != nil {
 		return err
@@ -90,6 +93,9 @@ func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
 func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool) error {
 	if path == "-" && g.Output != "" {
 		return cli.Usagef("--file - puts the archive on stdout: not with -o")
+	}
+	if err := report.IsNew("--file", path); err != nil {
+		return err
 	}
 	c, err := cluster.New(g.Kube)
 	if err != nil {

@@ -45,14 +45,8 @@ func TestOnlyTheEngineAsksForConsent(t *testing.T) {
 	var asked []string
 	for path, file := range source.Files(t, ".", "../../installer") {
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			if s, ok := call.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Confirm" {
-				if of, ok := s.X.(*ast.SelectorExpr); ok && of.Sel.Name == "Prompt" {
-					asked = append(asked, path)
-				}
+			if id, ok := n.(*ast.Ident); ok && id.Name == "YesNo" && !strings.Contains(path, "/engine/prompt/") {
+				asked = append(asked, path)
 			}
 			return true
 		})

@@ -93,6 +93,17 @@ func cloudSources() map[decide.Source]source {
 			f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.project})
 			return err
 		}},
+		// The minimal role may not ask, and the checks do without.
+		decide.Quota: {needs: []decide.Source{decide.Project, decide.APIs}, read: func(ctx context.Context, r *reading, f *Facts) error {
+			if !f.APIs.HasAll("listAccounts", "listProjects") {
+				return nil
+			}
+			quota, err := r.CloudStack.ReadQuota(ctx, r.project)
+			if err == nil && quota.PublicIPs.Max != cloudapi.Unlimited {
+				f.Quota = &quota.PublicIPs
+			}
+			return err
+		}},
 		decide.AllRules: {needs: inProject, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.project})
 			return err

@@ -71,6 +71,7 @@ const (
 	Places       Source = "the VMs of other projects"
 	Networks     Source = "the networks"
 	Addresses    Source = "the addresses"
+	Quota        Source = "the limit of addresses"
 	AllRules     Source = "the load balancer rules"
 	Balancers    Source = "the members of the load balancer rules"
 	Forwards     Source = "the port forwardings"
@@ -139,6 +140,7 @@ type Facts struct {
 	Places            []credentials.Place // other places with VMs; read where most nodes have none
 	Networks          []cloudstack.Network
 	Addresses         []cloudstack.PublicIP
+	Quota             *cloudapi.Usage // of public addresses; nil where there is no limit, or the role may not ask
 	AllRules          []cloudstack.LoadBalancerRule
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
 	OddMembers        Members                       // of the rules whose names do not say whose they are

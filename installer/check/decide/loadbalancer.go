@@ -119,6 +119,9 @@ func services(f *Facts) Finding {
 	switch {
 	case len(objects) > 0:
 		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
+		if f.Quota != nil {
+			out = out.With("addresses of the account", fmt.Sprintf("%d of %d", f.Quota.Used, f.Quota.Max))
+		}
 		if len(remedies) == len(objects) {
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		}

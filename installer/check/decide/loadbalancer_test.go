@@ -129,7 +129,7 @@ func TestRuleNames(t *testing.T) {
 		f.ClusterIDs = []string{"ours", "former"}
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone"}
-	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: another rule"}, old...)}.of(t, "LB-002", healthy, odd)
+	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
 	expect{Warning, "2 rules with an old name", old}.of(t, "LB-002", healthy, odd, func(f *Facts) { f.Rules = slices.Delete(f.Rules, 1, 3) })
 	expect{"", "3 objects", []string{
 		"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old", "PublicIpAddress 203.0.113.54: default/old",

@@ -230,6 +230,9 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 		err = cmp.Or(err, f.Err(part))
 	}
 	if answered(&s.cloud, err); err == nil {
+		if f.Quota != nil {
+			s.cloud.Addresses, s.cloud.MaxAddresses = f.Quota.Used, f.Quota.Max
+		}
 		s.known.VMs, s.known.Networks, s.known.Addresses, s.known.AllRules, s.known.Forwards = f.VMs, f.Networks, f.Addresses, f.AllRules, f.Forwards
 		if f.Planned != nil {
 			s.known.Planned, s.known.OddMembers = f.Planned, f.OddMembers

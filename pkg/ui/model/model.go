@@ -54,6 +54,9 @@ type Source struct {
 	Kinds  []Kind `json:"kinds"`
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
+	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or there is none.
+	Addresses    int `json:"addresses,omitempty"`
+	MaxAddresses int `json:"maxAddresses,omitempty"`
 }
 
 // States of a Source.

@@ -3,6 +3,7 @@ const states = {
   healthy() {
     source('Kubernetes answered');
     source('CloudStack answered');
+    source('Addresses 61 of 64');
     see('the controller', texts('#sources li').some((t) => /^Controller \S+, 2 of 2 ready, Pod …-\w{5} leads, lease \d+ s old$/.test(t)));
     see('no cause', texts('.cause').length === 0);
   },
@@ -22,6 +23,7 @@ const states = {
   },
   exhausted() {
     cause('8 Services');
+    source('Addresses 64 of 64');
     cause('The limit of public addresses of account k8s is reached. Raise the limit');
     see('when they are tried again', /Next try \d\d:\d\d:\d\d\.$/.test(texts('.cause')[0]));
     see('one line for all of them', texts('.cause').length === 1);

@@ -29,6 +29,9 @@ export function createStrip(store, {filter, only}) {
         : s.state === 'connecting' ? 'no answer yet' : `fails${s.answered ? `, last answer ${ago(s.answered)} ago` : ''}`,
       title: [s.reason, s.remedy].filter(Boolean).join('\n'),
     }));
+    for (const s of store.sources.filter((x) => x.maxAddresses > 0)) {
+      out.push({key: 'Addresses', state: s.addresses < s.maxAddresses ? 'ok' : 'failing', text: `${s.addresses} of ${s.maxAddresses}`, title: 'Public addresses that the account has, and may have'});
+    }
     const c = store.controller;
     if (c) {
       const late = nobodyLeads();
