@@ -54,7 +54,7 @@ demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doct
 	@CSCCM_LDFLAGS="$(LDFLAGS)" $(if $(RECORD),bin/recording -title 'make demo' -o $(RECORD) bin/demo --stay=no,bin/demo)
 
 .PHONY: lesson
-lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto)
+lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto, or --ui for a page, too)
 	@test/build.sh lesson
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/lesson $(LESSONFLAGS)
 

@@ -29,6 +29,8 @@ type lesson struct {
 	console.Console
 	binDir, ldflags, transcript string
 	enter                       <-chan string // what is typed; nil: do not wait
+	ui                          bool
+	page                        *page // nil without ui
 	started, built              time.Time
 	printed                     bytes.Buffer // for the transcript
 
@@ -56,8 +58,10 @@ func (l *lesson) Run(ctx context.Context) error {
 		l.chapter, l.seen = c, map[string]string{}
 		l.Heading(i+1, c.Title)
 		l.Say("%s", c.Intro)
+		l.tell(i+1, false)
 		err := must.Catch(func() {
 			must.OK(do[i](ctx))
+			l.tell(i+1, true)
 			must.OK(l.end(ctx, i+1 == len(do)))
 		})
 		if err != nil {
@@ -100,6 +104,9 @@ func (l *lesson) prepare(ctx context.Context) error {
 	}
 	wg.Wait()
 	must.OK(errors.Join(errs...))
+	if l.ui {
+		l.startPage(ctx)
+	}
 	if l.enter != nil {
 		l.Printf("\nFor the commands of \"Try\", in a second terminal:\n\n")
 		l.Printf("export WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n", l.without.cluster.Kubeconfig, l.with.cluster.Kubeconfig,
@@ -198,6 +205,9 @@ func (l *lesson) recorded() []byte {
 
 // CleanUp stops all processes of this run and removes its files.
 func (l *lesson) CleanUp() {
+	if l.page != nil {
+		l.page.stop()
+	}
 	var wg sync.WaitGroup
 	for _, s := range []*side{l.without, l.with} {
 		if s != nil && s.cluster != nil {

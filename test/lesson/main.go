@@ -26,6 +26,7 @@ func run() int {
 	flag.StringVar(&l.binDir, "bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with cloudstack-ccm, csccm and cloudstack-sim; empty: build them")
 	flag.StringVar(&l.ldflags, "ldflags", os.Getenv("CSCCM_LDFLAGS"), "linker flags for the programs that the lesson builds")
 	flag.BoolVar(&auto, "auto", false, "do not wait for Enter after each chapter (without a terminal it never waits)")
+	flag.BoolVar(&l.ui, "ui", false, "show both clusters and their cloud on one page in the browser, too")
 	flag.StringVar(&l.transcript, "transcript", "", "write what is printed to this file, too")
 	flag.Parse()
 	if flag.NArg() > 0 {
