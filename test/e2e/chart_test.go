@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +92,7 @@ func testChart(t *testing.T, e *clusterEnv) {
 			r := s.apply(t, values)
 			infos := s.infos(t, r.Manifest)
 			for _, info := range infos {
-				assert.NoError(t, asRendered(info), info)
+				require.NoError(t, asRendered(info), info)
 			}
 			for _, test := range r.Tests {
 				for _, info := range s.infos(t, test) {

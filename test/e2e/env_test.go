@@ -339,24 +339,6 @@ func (e *env) initialised(t *testing.T, n int) time.Duration {
 	return time.Since(begun)
 }
 
-// event waits for a Warning about an object and returns its text.
-func (e *env) event(t *testing.T, kind, name, reason string) (text string) {
-	t.Helper()
-	e.eventually(t, fmt.Sprintf("the Event %s on %s %s", reason, kind, name), func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(list.Items, func(v corev1.Event) bool { return v.Reason == reason && v.Type == corev1.EventTypeWarning })
-		if i < 0 {
-			return fmt.Errorf("it is none of %d", len(list.Items))
-		}
-		text = list.Items[i].Message
-		return nil
-	})
-	return text
-}
-
 // holder is who holds the lease; "" when nobody does.
 func (e *env) holder(ctx context.Context) string {
 	l, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})

@@ -74,14 +74,14 @@ func (s *scene) credentials(ts *testscript.TestScript, args []string) error {
 func (s *scene) nodesReady(_ *testscript.TestScript, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err == nil {
-		s.env.initialised(s.t, n)
+		s.initialised(s.t, n)
 	}
 	return err
 }
 
 // addressOf waits for the address of a Service, and sets a variable to it.
 func (s *scene) addressOf(ts *testscript.TestScript, args []string) error {
-	ts.Setenv(args[0], s.env.address(s.t, args[1]))
+	ts.Setenv(args[0], s.address(s.t, args[1]))
 	return nil
 }
 
