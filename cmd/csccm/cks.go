@@ -242,7 +242,7 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&with, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
-	cksChange(g, cmd, func(context.Context) (err error) {
+	cksChange(g, cmd, func(ctx context.Context) (err error) {
 		for _, w := range with {
 			if w != withController {
 				return cli.Usagef("--with %q is not known; there is %s", w, withController)
@@ -259,7 +259,7 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 		for _, value := range charts.set {
 			in.Typed = append(in.Typed, "--set", value)
 		}
-		in.Chart, in.Values, err = charts.load()
+		in.Chart, in.Values, err = charts.load(ctx)
 		o.Install = func(ctx context.Context, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
 		return err
 	}, cks.Create, o)

@@ -27,7 +27,7 @@ func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 		if o.From == "" || o.Image == "" {
 			return cli.Usagef("--from names the ISO to start from, --image the archive of the controller's image")
 		}
-		if o.Chart, o.Values, err = f.load(); err != nil {
+		if o.Chart, o.Values, err = f.load(ctx); err != nil {
 			return err
 		}
 		o.To = args[0]

@@ -118,7 +118,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 		return err
 	}
 	o.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)
-	if o.Chart, o.Values, err = f.charts.load(); err != nil {
+	if o.Chart, o.Values, err = f.charts.load(ctx); err != nil {
 		return err
 	}
 	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, *o) })

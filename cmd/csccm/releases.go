@@ -26,7 +26,7 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Upgrade the controller to this csccm or another chart",
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) (err error) {
-		if o.Chart, o.Values, err = charts.load(); err != nil {
+		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {

@@ -35,7 +35,7 @@ func (f *chartFlags) add(flags *pflag.FlagSet) {
 }
 
 // load reads the chart and the values.
-func (f *chartFlags) load() (*helm.Chart, map[string]any, error) {
+func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, error) {
 	values, err := helm.ParseValues(f.valueFiles, f.set, f.setString)
 	if err != nil {
 		return nil, nil, cli.Usage(err)
@@ -50,7 +50,7 @@ func (f *chartFlags) load() (*helm.Chart, map[string]any, error) {
 		chart, err := helm.Embedded()
 		return chart, values, err
 	}
-	chart, err := helm.Load(f.chart, f.chartVersion, f.plainHTTP)
+	chart, err := helm.Load(ctx, f.chart, f.chartVersion, f.plainHTTP)
 	return chart, values, err
 }
 
@@ -58,7 +58,7 @@ func (f *chartFlags) load() (*helm.Chart, map[string]any, error) {
 func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, manifest string) error) *cobra.Command {
 	f, kube := &chartFlags{}, "" // "" is the cluster's
 	g.Command(cmd, cli.FlagRelease, func(ctx context.Context, _ []string) error {
-		chart, values, err := f.load()
+		chart, values, err := f.load(ctx)
 		if err != nil {
 			return err
 		}

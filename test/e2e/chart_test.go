@@ -157,7 +157,7 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 		return c
 	}
 	var err error
-	s.chart, err = helm.Load(chartDir, "", false)
+	s.chart, err = helm.Load(t.Context(), chartDir, "", false)
 	require.NoError(t, err)
 	s.helm = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {
 		if text, ok := strings.CutPrefix(fmt.Sprintf(format, v...), "API server: "); ok {

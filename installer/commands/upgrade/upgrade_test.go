@@ -42,7 +42,7 @@ func chart(t *testing.T, version string) *helm.Chart {
 	write("Chart.yaml", "apiVersion: v2\nname: cloudstack-ccm\nversion: "+version+"\nappVersion: v"+version+"\n")
 	write("values.yaml", "replicaCount: 2\n")
 	write("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: \"{{ .Values.replicaCount }}\"}\n")
-	c, err := helm.Load(dir, "", false)
+	c, err := helm.Load(t.Context(), dir, "", false)
 	require.NoError(t, err)
 	return c
 }

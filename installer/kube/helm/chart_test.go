@@ -36,7 +36,7 @@ func TestStamp(t *testing.T) {
 
 func TestLoadFolderIsTheEmbeddedChart(t *testing.T) {
 	t.Parallel()
-	folder, err := Load("../../../charts/cloudstack-ccm", "", false)
+	folder, err := Load(t.Context(), "../../../charts/cloudstack-ccm", "", false)
 	require.NoError(t, err)
 	require.Equal(t, embedded(t).chart.Raw, folder.chart.Raw)
 }
@@ -56,7 +56,7 @@ func TestLoadWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Load(tc.ref, "", false)
+			_, err := Load(t.Context(), tc.ref, "", false)
 			require.ErrorContains(t, err, tc.want)
 			var e *report.Error
 			require.ErrorAs(t, err, &e)

@@ -4,6 +4,7 @@
 package helm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,11 +35,11 @@ import (
 //
 // Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
 // registry without TLS.
-func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
+func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	load := loader.Load
 	scheme, _, remote := strings.Cut(ref, "://")
 	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); remote {
-		load = func(string) (*chart.Chart, error) { return download(ref, chartVersion, plainHTTP) }
+		load = func(string) (*chart.Chart, error) { return download(ctx, ref, chartVersion, plainHTTP) }
 	}
 	loaded, err := load(ref)
 	if err == nil && loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
@@ -47,8 +48,11 @@ func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	if u, uerr := url.Parse(ref); uerr == nil && remote {
 		ref = u.Redacted()
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return &Chart{loaded, ref}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	e := &report.Error{What: "chart " + ref, Err: err, Fix: "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm uses its embedded chart"}
 	if remote {
@@ -59,8 +63,8 @@ func Load(ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	return nil, e
 }
 
-// download has Helm download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
-func download(ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
+// download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
+func download(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 	u, err := url.Parse(ref)
 	if err != nil {
 		return nil, errors.New("not a URL") // the error has the password
@@ -86,11 +90,21 @@ func download(ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 		return nil, err
 	}
 	install.SetRegistryClient(client)
-	file, err := install.LocateChart(name, settings)
-	if err != nil {
-		return nil, err
+	file, located := "", make(chan error, 1)
+	go func() {
+		var err error
+		file, err = install.LocateChart(name, settings)
+		located <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-located:
+		if err != nil {
+			return nil, err
+		}
+		return loader.Load(file)
 	}
-	return loader.Load(file)
 }
 
 // registryClient returns Helm's client for a registry.

@@ -4,7 +4,9 @@
 package helm
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -41,14 +43,28 @@ func TestRegistryWithoutTLSIsRejected(t *testing.T) {
 	t.Setenv("HELM_REGISTRY_CONFIG", config)
 
 	for _, version := range []string{"1.2.3", ""} {
-		_, err := Load("oci://"+host+"/charts/cloudstack-ccm", version, false)
+		_, err := Load(t.Context(), "oci://"+host+"/charts/cloudstack-ccm", version, false)
 		require.ErrorContains(t, err, "server gave HTTP response to HTTPS client")
 		assert.NotContains(t, err.Error(), "geheim")
 	}
 	assert.Zero(t, asked.Load())
 
-	_, err := Load("oci://"+host+"/charts/cloudstack-ccm", "1.2.3", true)
+	_, err := Load(t.Context(), "oci://"+host+"/charts/cloudstack-ccm", "1.2.3", true)
 	require.ErrorContains(t, err, "401")
 	assert.NotContains(t, err.Error(), "geheim")
 	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
+}
+
+// Helm knows no context: a download that hangs ends with the command all the same.
+func TestDownloadEndsWithTheCommand(t *testing.T) {
+	t.Parallel()
+	asked, hang := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(asked); <-hang }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hang) })
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	go func() { <-asked; interrupt(why) }()
+	_, err := Load(ctx, server.URL+"/cloudstack-ccm-0.1.0.tgz", "", false)
+	require.ErrorIs(t, err, why)
 }
