@@ -127,7 +127,7 @@ func TestBudgetOfStorage(t *testing.T) {
 			for _, n := range cloud {
 				total += n
 			}
-			require.Equal(t, 16, total, cloud)
+			require.Equal(t, 17, total, cloud)
 			for code, c2 := range byCode(r) {
 				if c2.Category == "Storage" {
 					require.Equal(t, c.outcome, c2.Outcome, "%s %+v", code, c2)

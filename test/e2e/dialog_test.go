@@ -102,7 +102,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	install := append([]string{"install"}, processFlags...)
 
 	e.dialog(t, []answer{{"Services that would change: default/documented, default/mail:", down + down + enter}}, install...).
-		shows(t, report.ExitCheckFailed, "default/mail: stop here", "--pin default/documented,default/mail", "--accept default/documented,default/mail")
+		shows(t, report.ExitCheckFailed, "default/mail: stop here", "--accept default/documented,default/mail", "--pin default/documented,default/mail")
 	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "leastconn" {
 		t.Errorf("the rule has changed to %+v", now[mail])
 	}

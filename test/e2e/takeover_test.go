@@ -294,6 +294,12 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	undo := []string{"takeover", "--undo", "--yes"}
 	e.killedInTurn(t, least, "", texts, undo)
 	e.csccm(t, "", undo...).want(t, 0, "old controller works")
+	e.eventually(t, "the old controller to lead", func(ctx context.Context) error {
+		if holder := e.holder(ctx); !strings.HasPrefix(holder, oldName+"-") {
+			return fmt.Errorf("%q leads", holder)
+		}
+		return nil
+	})
 	w.end()
 	if now := e.rulesAt(t, e.ips...); !reflect.DeepEqual(now, e.before) {
 		t.Errorf("the rules were %v and are %v", e.before, now)

@@ -93,7 +93,7 @@ var judges = map[string]Check{
 	"CKS-002":  {Reads: sources{CKS}, Judge: cksRunning},
 	"CKS-003":  {Reads: sources{CKS}, Judge: cksCertificates},
 	"CKS-004":  {Reads: sources{CKS}, Judge: cksChangeable},
-	"CKS-005":  {Reads: sources{CKS, Addresses, AllRules, Services}, Judge: cksLeftovers},
+	"CKS-005":  {Reads: sources{CKS, Addresses, AllRules, Services, ClusterIDs}, Judge: cksLeftovers},
 	"LB-001":   {Reads: sources{Nodes, VMs, Services, Balancers, Plans}, Tries: sources{Forwards, Logs, Quota}, Judge: services},
 	"LB-002":   {Reads: sources{Nodes, VMs, Services, Balancers}, Judge: ruleNames},
 	"LB-003":   {Reads: sources{Nodes, VMs, Services, Balancers, Addresses, ClusterIDs}, Judge: orphans},

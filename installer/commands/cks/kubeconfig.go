@@ -35,13 +35,22 @@ func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config 
 // WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
 // may be readable for others, and may be open.
 func WriteSecret(path, text string, replace bool) error {
-	if info, err := os.Lstat(path); replace && err == nil && !info.IsDir() {
-		_ = os.Remove(path) // where it cannot be removed, it is not replaced
+	to := path
+	if replace {
+		to += ".new"
+	} else if err := report.IsNew("--output-file", path); err != nil {
+		return err
 	}
-	return report.WriteNew("--output-file", path, func(w io.Writer) error {
+	err := report.WriteNew("--output-file", to, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
+	if err == nil && replace {
+		if err = os.Rename(to, path); err != nil {
+			_ = os.Remove(to)
+		}
+	}
+	return err
 }
 
 // Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The current
