@@ -58,10 +58,12 @@ func resultOf(c *decide.Check, f Finding, took time.Duration) Result {
 			r.Outcome = Warning
 		}
 	}
-	if r.Outcome == Failed || r.Outcome == Warning {
+	switch r.Outcome {
+	case Failed, Warning:
 		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
-	} else if r.Outcome == Unknown {
+	case Unknown:
 		r.Remedy = f.Remedy
+	case OK, Skipped:
 	}
 	return r
 }

@@ -68,7 +68,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 			p := newEnv(t, state).plan()
 			require.Equal(t, tt.needing, needing(p))
 			require.Equal(t, tt.values, p.Values)
-			require.Equal(t, tt.renames, len(p.Steps))
+			require.Len(t, p.Steps, tt.renames)
 			require.Len(t, p.Services, 6)
 			rules := 0
 			for i := range p.Services {

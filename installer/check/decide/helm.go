@@ -101,7 +101,7 @@ func drift(f *Facts) Finding {
 	}
 	var out []Object
 	for _, c := range f.Drift {
-		why := ""
+		var why string
 		switch {
 		case c.Action == diff.Create:
 			why = "is in the release and not in the cluster"

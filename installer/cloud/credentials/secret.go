@@ -191,7 +191,7 @@ func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cf
 		return nil, nil, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, CAConfigMap, err)
 	}
 	if err != nil || object.Data[CAKey] == "" {
-		return &local, func() {}, nil
+		return &local, func() {}, nil //nolint:nilerr // there is none, or it may not be read: the system's CAs are used
 	}
 	f, err := os.CreateTemp("", "csccm-ca-*.crt")
 	if err != nil {

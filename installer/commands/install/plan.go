@@ -98,7 +98,7 @@ func (p *plan) planOrder(e *engine.Env, f *facts, a *access) error {
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
 func (p *plan) planTakeover(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
 	if p.takeover == nil || p.takeover.Problem != nil {
-		return nil
+		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
 	}
 	e.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{Env: e, API: a.api, Config: a.config, Options: takeover.Options{Accept: c.Accept, Pin: c.Pin, ClusterID: c.ClusterID}}

@@ -132,7 +132,7 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 			case strings.Count(log, good) > before.good:
 				said++
 			case strings.Count(log, bad) > before.bad:
-				refused = fmt.Errorf("Pod %s: %s", pods[i].Name, r.Scrub(lastLine(log, bad)))
+				refused = fmt.Errorf("the log of Pod %s: %s", pods[i].Name, r.Scrub(lastLine(log, bad)))
 			}
 		}
 		r.plan.Pods = len(pods)

@@ -69,7 +69,7 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 		if u.APIKey == config.APIKey {
 			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}
 			objects := func() []credentials.MadeObject { return []credentials.MadeObject{made} }
-			require.NoError(t, credentials.Recorded(t.Context(), e.Env.Cluster, config, objects, func() error { return nil }))
+			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, objects, func() error { return nil }))
 		}
 	}
 	o := Options{DeleteUser: true, Admin: func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {

@@ -44,7 +44,7 @@ func TestJournal(t *testing.T) {
 {"time":"2023-11-14T22:13:20Z","event":"failed","step":"Secret","detail":["created"],"error":"the *** died"}
 {"time":"2023-11-14T22:13:20Z","event":"end","error":"the *** died"}
 `
-	require.Equal(t, lines+lines, string(text))
+	require.Equal(t, strings.Split(lines+lines, "\n"), strings.Split(string(text), "\n"))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,7 +156,7 @@ func SignPaint(sign string) Paint {
 // Marked colours the mark of a change at the beginning of a line; see SignPaint.
 func (s Style) Marked(line string) string {
 	sign, text, found := strings.Cut(line, " ")
-	if !found || len(sign) != 1 || !strings.Contains("+-~!", sign) {
+	if !found || !slices.Contains([]string{"+", "-", "~", "!"}, sign) {
 		return line
 	}
 	return s.Paint(SignPaint(sign), sign) + " " + text

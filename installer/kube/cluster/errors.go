@@ -22,7 +22,7 @@ import (
 type Error struct{ Problem }
 
 // Problem says what is wrong, and what to do.
-type Problem = report.Error
+type Problem = report.Error //nolint:errname // embedded as Error it would hide its method
 
 // newError returns the error of something that is wrong; cause may be nil, or is part of the text.
 func newError(what, fix string, cause error) *Error {

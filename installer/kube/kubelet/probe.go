@@ -117,6 +117,7 @@ func readProbe(pod *corev1.Pod) (Answer, bool) {
 				return parseProbe(t.Message), true
 			}
 		}
+	case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
 	case corev1.PodFailed:
 		why := pod.Status.Reason + " " + pod.Status.Message
 		for i := range pod.Status.ContainerStatuses {

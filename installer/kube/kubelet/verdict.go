@@ -88,9 +88,11 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 			break
 		}
 	}
-	if v.Verdict == NotExternal {
+	switch v.Verdict {
+	case External:
+	case NotExternal:
 		v.Remedy = remedies[d]
-	} else if v.Verdict == Unknown {
+	case Unknown:
 		v.Remedy = fixes[v.Failure]
 	}
 }
