@@ -100,7 +100,7 @@ func TestRemoveRefusesOtherCgroups(t *testing.T) {
 	if err := h.remove("kubepods"); err == nil {
 		t.Error("a cgroup that is not a sandbox's is removed")
 	}
-	assert.NoError(t, h.remove(folderPrefix+"1"))
+	require.NoError(t, h.remove(folderPrefix+"1"))
 	left, err := os.ReadDir(root)
 	if err != nil || len(left) != 1 || left[0].Name() != "kubepods" {
 		t.Errorf("after remove there are %v, %v", left, err)

@@ -126,7 +126,7 @@ func TestSweepKeepsRunningSandboxes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	keeper := startKeeper(t)
 	during := traces(t)
-	assert.NoError(t, Sweep(os.Stderr))
+	require.NoError(t, Sweep(os.Stderr))
 	if now := traces(t); !slices.Equal(now, during) {
 		t.Errorf("before the sweep:\n%s\nafter:\n%s", strings.Join(during, "\n"), strings.Join(now, "\n"))
 	}

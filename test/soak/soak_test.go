@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/plane"
@@ -38,7 +37,7 @@ func TestSoak(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	assert.NoError(t, differences(map[string]string{"a": "1"}, map[string]string{"a": "1"}))
+	require.NoError(t, differences(map[string]string{"a": "1"}, map[string]string{"a": "1"}))
 	err := differences(map[string]string{"a": "1", "b": "2"}, map[string]string{"a": "3", "c": "4"})
 	want := "a: \"3\" instead of \"1\"\nb: \"\" instead of \"2\"\nc: no Service asks for this rule: 4"
 	if err == nil || err.Error() != want {
@@ -54,7 +53,7 @@ func TestGrowthIsSeen(t *testing.T) {
 		steady.samples = append(steady.samples, sample{goroutines: 100 + float64(i%7), heap: 20 * mib, resident: 60 * mib})
 		leak.samples = append(leak.samples, sample{goroutines: 100 + float64(3*i), heap: 20 * mib, resident: float64(60+2*i) * mib})
 	}
-	assert.NoError(t, steady.err())
+	require.NoError(t, steady.err())
 	if err := leak.err(); err == nil || !strings.Contains(err.Error(), "goroutines from") || !strings.Contains(err.Error(), "resident memory") {
 		t.Errorf("%v", err)
 	}

@@ -61,7 +61,7 @@ func TestNothingLost(t *testing.T) {
 		return r.Answers[one.Address()+" one"] >= 30 && r.Answers[two.Address()+" two"] >= 30
 	})
 	r := c.Next("more")
-	assert.NoError(t, r.Err())
+	require.NoError(t, r.Err())
 	assert.Equal(t, r.Requests, r.Answers[one.Address()+" one"]+r.Answers[two.Address()+" two"])
 	until(t, "a request of the second part", func() bool { return c.now().Requests > 0 })
 	if last := c.Stop(); last.Name != "more" || last.Requests == 0 {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -104,7 +103,7 @@ func TestGuardOfAPlainUser(t *testing.T) {
 	t.Parallel()
 	g := New(run)
 	g.Home("k8s", foreign)
-	assert.NoError(t, g.Judge("createNetwork", values("name", run+"-net", "account", "k8s", "domainid", foreign)))
+	require.NoError(t, g.Judge("createNetwork", values("name", run+"-net", "account", "k8s", "domainid", foreign)))
 	if g.Judge("createNetwork", values("name", "other", "account", "k8s", "domainid", foreign)) == nil {
 		t.Error("a name without the prefix passes")
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator"
@@ -152,7 +151,7 @@ func TestHostileRun(t *testing.T) {
 			t.Errorf("%q passes as a run id", id)
 		}
 	}
-	assert.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}))
+	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}))
 	// A cleaner that was given the objects of others is stopped by the guard, whatever it believes.
 	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) error {
 		list, err := cl.API.List(t.Context(), "listDomains", "domain", api.Params{"listall": "true"})

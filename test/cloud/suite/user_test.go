@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/cloud/api"
@@ -45,7 +44,7 @@ func TestPlainUser(t *testing.T) {
 	p := &place{Run: r, kind: isolated}
 	require.NoError(t, p.makeNetwork(t.Context()))
 	e := &env{place: p, ctx: t.Context()}
-	assert.NoError(t, must.Catch(func() { e.acquire() }))
+	require.NoError(t, must.Catch(func() { e.acquire() }))
 	// What was in the account before is out of reach.
 	list, err := r.world.User.List(t.Context(), "listVirtualMachines", "virtualmachine", nil)
 	require.NoError(t, err)
@@ -107,7 +106,7 @@ func TestLentVMs(t *testing.T) {
 			t.Errorf("%s is run on lent VMs", s.name)
 		}
 	}
-	assert.NoError(t, r.Stop(t.Context()))
+	require.NoError(t, r.Stop(t.Context()))
 	if after := namesIn(t, cloud); !slices.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}
