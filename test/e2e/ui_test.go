@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -34,6 +36,10 @@ func TestUI(t *testing.T) {
 	e.initialised(t, 2)
 	next := e.controllerAs(t, "ccm-b", "ccm-a", e.url())
 	e.says(t, next, "ttempting to acquire leader lease")
+	t.Cleanup(func() { // after csccm ui has ended
+		lines, err := e.AuditLog()
+		assert.NoError(t, errors.Join(err, audit.read(lines)))
+	})
 	p := e.opens(t, "--cloud-config", e.file(t, "ui-config", string(e.config(t, "ccm-a").Render())))
 
 	e.service(t, "web", 80)
