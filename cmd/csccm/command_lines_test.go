@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -135,9 +137,9 @@ func TestWrongFlagsOfEveryCommand(t *testing.T) {
 	}
 }
 
-// Every command that works on a cluster or on CloudStack is in a script of test/e2e.
-func TestEveryCommandHasItsScript(t *testing.T) {
-	t.Parallel()
+// scripts are the scripts of test/e2e.
+func scripts(t *testing.T) string {
+	t.Helper()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
 	require.NoError(t, err)
 	var all []byte
@@ -146,8 +148,28 @@ func TestEveryCommandHasItsScript(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, text...)
 	}
+	return string(all)
+}
+
+// Every command that works on a cluster or on CloudStack is in a script.
+func TestEveryCommandHasItsScript(t *testing.T) {
+	t.Parallel()
+	all := scripts(t)
 	for _, name := range talking() {
-		require.Regexp(t, `(csccm|[{,'])\s*`+name+`\b`, string(all))
+		require.Regexp(t, `(csccm|[{,'])\s*`+name+`\b`, all)
+	}
+}
+
+// Each check has a script in which it fails, its remedy is followed, and it passes.
+func TestEachCheckHasARemedy(t *testing.T) {
+	t.Parallel()
+	all := scripts(t)
+	for _, c := range check.All() {
+		for _, verb := range []string{"fails", "passes"} {
+			if !regexp.MustCompile("(?m)^" + verb + " " + c.Code + "\\b").MatchString(all) {
+				t.Errorf("no script has: %s %s", verb, c.Code)
+			}
+		}
 	}
 }
 

@@ -82,11 +82,6 @@ type Plan struct {
 	project string // id of the rules' project
 }
 
-// blocked is the error of a takeover that cannot begin.
-func blocked(remedy, format string, args ...any) error {
-	return &report.Error{What: "nothing was changed: " + fmt.Sprintf(format, args...), Fix: remedy, Code: report.ExitCheckFailed}
-}
-
 // AddTo adds the plan to that of a command.
 func (p *Plan) AddTo(out *engine.Plan) {
 	part := "Stop"
@@ -256,7 +251,7 @@ func PlanOrder(c *family.Controllers) *Plan {
 		switch {
 		case p.Problem != nil:
 		case old.Family == family.Other:
-			p.Problem = blocked("if it is not needed: "+old.Deletion(), "%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image)
+			p.Problem = report.Refused("if it is not needed: "+old.Deletion(), "%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image)
 		case p.Order == OldFirst:
 		case old.Wanted == 0:
 			if p.Order == "" {

@@ -33,7 +33,7 @@ func PlanUndo(f *Facts) *Plan {
 	p.predecessors(f)
 	for i := range p.Own.Workloads {
 		if own := &p.Own.Workloads[i]; !own.Helm {
-			p.Problem = blocked("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
+			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
 				"%s is of no Helm release: what applied it would start it again beside the old controller", own)
 		}
 	}
@@ -77,7 +77,7 @@ func (p *Plan) predecessors(f *Facts) {
 		switch {
 		case !old.Replaceable():
 		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
-			p.Problem = blocked("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
+			p.Problem = report.Refused("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
 				"%s runs already, before csccm's controller has ended and the rules have its names", &old)
 		case old.Wanted+old.Before > 0: // stopped, or started by an undo that ended early
 			if old.Wanted = max(old.Wanted, old.Before); len(p.Own.Workloads) == 0 && old.Lease != nil {
@@ -87,7 +87,7 @@ func (p *Plan) predecessors(f *Facts) {
 		}
 	}
 	if len(p.Predecessors) == 0 && p.Problem == nil && p.needed() {
-		p.Problem = blocked(fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
+		p.Problem = report.Refused(fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
 			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none")
 	}
 }

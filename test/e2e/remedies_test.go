@@ -20,42 +20,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/test/testenv"
 )
-
-// TestEachCheckHasARemedy finds a script for each check in which it fails, its remedy is followed, and it passes.
-func TestEachCheckHasARemedy(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("testdata/script/*.txtar")
-	require.NoError(t, err)
-	var all []byte
-	for _, file := range files {
-		text, err := os.ReadFile(file) // #nosec G304 -- of the test
-		require.NoError(t, err)
-		all = append(all, text...)
-	}
-	for _, c := range check.All() {
-		for _, verb := range []string{"fails", "passes"} {
-			if !regexp.MustCompile("(?m)^" + verb + " " + c.Code + "\\b").Match(all) {
-				t.Errorf("no script has: %s %s", verb, c.Code)
-			}
-		}
-	}
-}
 
 // patience is for a check that sees a change when the controller has made its next round.
 const patience = 150 * time.Second

@@ -196,11 +196,8 @@ func (m *migration) allowed(ctx context.Context) error {
 			where = append(where, o.String())
 		}
 	}
-	return &report.Error{
-		What: fmt.Sprintf("nothing was changed: %s may still work with %s of the plan, and would make them again",
-			cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), english.Plural(m.touched, "rule", "")),
-		Fix: "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
-	}
+	return report.Refused("take its place with csccm takeover, or stop it first", "%s may still work with %s of the plan, and would make them again",
+		cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), english.Plural(m.touched, "rule", ""))
 }
 
 func (m *migration) apply(ctx context.Context, note engine.Note) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/kube/secretusers"
@@ -62,7 +63,7 @@ func (u *run) notByHelm(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return refusal("delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
+	return report.Refused("delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
 		"%s was not made by Helm", w)
 }
 
@@ -153,7 +154,7 @@ func (u *run) others(ctx context.Context) error {
 	if len(who) == 0 {
 		return nil
 	}
-	return refusal("give them keys of their own first, or leave out --delete-secret and --delete-user",
+	return report.Refused("give them keys of their own first, or leave out --delete-secret and --delete-user",
 		"others work with these credentials: %s", strings.Join(who, ", "))
 }
 

@@ -99,15 +99,11 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 				return nil
 			}
 			names := cloudapi.Names(u.balanced[:min(5, len(u.balanced))], func(s *corev1.Service) string { return s.Namespace + "/" + s.Name })
-			return refusal("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
+			return report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
 				"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
 				strings.Join(names, ", "))
 		},
 	})
-}
-
-func refusal(fix, format string, args ...any) error {
-	return &report.Error{What: "nothing was changed: " + fmt.Sprintf(format, args...), Fix: fix, Code: report.ExitCheckFailed}
 }
 
 // delete plans a step that deletes something.

@@ -261,13 +261,11 @@ func Refused(changes []Change) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	what := fmt.Sprintf("nothing was changed: the API server refuses %s: %s", bad[0].Object(), bad[0].Problem)
+	what := fmt.Sprintf("the API server refuses %s: %s", bad[0].Object(), bad[0].Problem)
 	if n := len(bad) - 1; n > 0 {
 		what += fmt.Sprintf("; and %d more", n)
 	}
-	return &report.Error{
-		What: what, Fix: "have the right granted, or change the chart's values or the admission policy that the message names", Code: report.ExitCheckFailed,
-	}
+	return report.Refused("have the right granted, or change the chart's values or the admission policy that the message names", "%s", what)
 }
 
 // Parse reads the objects of a manifest; empty documents are left out.

@@ -33,6 +33,11 @@ type Error struct {
 // Usage is input that must be corrected before the command can do anything.
 func Usage(what, fix string) *Error { return &Error{What: what, Fix: fix, Code: ExitUsage} }
 
+// Refused is a change that is not begun, because of what was found.
+func Refused(fix, format string, args ...any) *Error {
+	return &Error{What: "nothing was changed: " + fmt.Sprintf(format, args...), Fix: fix, Code: ExitCheckFailed}
+}
+
 // Declined is a question about a change that was answered with no.
 func Declined(what string) *Error {
 	return Usage(what+": not confirmed", "confirm, or run with --yes; --dry-run shows what would be done")
