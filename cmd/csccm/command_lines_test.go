@@ -98,7 +98,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"upgrade", "--chart", none}, "no such file or directory\n  fix: name the chart's folder"},
 		{[]string{"upgrade", "--rollout-timeout", "-5s"}, "--rollout-timeout -5s must be more than 0"},
 		{[]string{"upgrade", "-o", "xml", "--chart", "oci://127.0.0.1:1/none"}, "none of text, json, yaml"},
-		{[]string{"version", "--color", "red"}, `"red" is not one of auto, always, never`},
+		{[]string{"version", "--color", "red"}, `"red" is none of auto, always, never`},
 		{[]string{"version", "--timeout", "-1s"}, "--timeout -1s is negative"},
 		{[]string{"version", "-o", "xml"}, `-o "xml" is none of text, json, yaml`},
 	} {

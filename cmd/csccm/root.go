@@ -69,7 +69,7 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 	cli.CompleteFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return strings.Fields(cmd.Annotations[cli.OutputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
 	})
-	cli.CompleteFlag(root, "color", cli.OneOf("auto", "always", "never"))
+	cli.CompleteFlag(root, "color", cli.OneOf(report.Colors...))
 
 	for _, group := range []struct {
 		title    string

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-func env(pairs ...string) Getenv {
+func env(pairs ...string) func(string) string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]
@@ -33,10 +33,10 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
-		mode  ColorMode
+		mode  string
 		tty   bool
 		width int
-		env   Getenv
+		env   func(string) string
 		want  Style
 	}{
 		{"terminal", ColorAuto, true, 100, env("LANG", "en_US.UTF-8"), Style{Color: true, Unicode: true, TTY: true, Width: 100}},
@@ -78,15 +78,6 @@ func TestDetectOnPseudoTerminal(t *testing.T) {
 	require.Equal(t, Style{Unicode: true}, Detect(&bytes.Buffer{}, ColorAuto, env()))
 }
 
-func TestColorModeFlag(t *testing.T) {
-	t.Parallel()
-	m := ColorAuto
-	require.NoError(t, m.Set("never"))
-	require.Equal(t, "never", m.String())
-	require.ErrorContains(t, m.Set("sometimes"), "auto, always, never")
-	require.Equal(t, ColorNever, m)
-}
-
 func TestPaintAndSymbols(t *testing.T) {
 	t.Parallel()
 	plain := Style{}
@@ -96,7 +87,7 @@ func TestPaintAndSymbols(t *testing.T) {
 	require.Equal(t, terminal.Own("\x1b[31m")+"x"+terminal.Own("\x1b[0m"), Style{Color: true}.Paint(Bad, "x"))
 	require.Empty(t, Style{Color: true}.Paint(Bad, ""))
 	for _, s := range []Style{{}, {Unicode: true}} {
-		for y := SymbolOK; y <= SymbolArrow; y++ {
+		for _, y := range []Symbol{SymbolOK, SymbolWarning, SymbolFailed, SymbolSkipped, SymbolUnknown, SymbolArrow} {
 			require.Len(t, []rune(s.Symbol(y)), s.SymbolWidth())
 		}
 	}

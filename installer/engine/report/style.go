@@ -4,9 +4,7 @@
 package report
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,31 +14,15 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// ColorMode is the value of --color.
-type ColorMode string
-
-// Values of --color.
+// ColorAuto and the others are the values of --color.
 const (
-	ColorAuto   ColorMode = "auto"
-	ColorAlways ColorMode = "always"
-	ColorNever  ColorMode = "never"
+	ColorAuto   = "auto"
+	ColorAlways = "always"
+	ColorNever  = "never"
 )
 
-// String, Set and Type make a ColorMode a flag value.
-func (m *ColorMode) String() string { return string(*m) }
-
-// Set implements pflag.Value.
-func (m *ColorMode) Set(s string) error {
-	switch ColorMode(s) {
-	case ColorAuto, ColorAlways, ColorNever:
-		*m = ColorMode(s)
-		return nil
-	}
-	return fmt.Errorf("%q is not one of auto, always, never", s)
-}
-
-// Type implements pflag.Value.
-func (m *ColorMode) Type() string { return "auto|always|never" }
+// Colors are the values of --color.
+var Colors = []string{ColorAuto, ColorAlways, ColorNever}
 
 // Style is how to draw on one writer.
 type Style struct {
@@ -60,20 +42,14 @@ func (s Style) Commands(text string) string {
 	return s.Carry(text)
 }
 
-// Getenv looks up an environment variable, as os.Getenv.
-type Getenv func(key string) string
-
-// Detect decides the style for w: colour by mode, NO_COLOR, CLICOLOR_FORCE and TERM, width by the
-// terminal (COLUMNS overrides). getenv nil means the process environment.
-func Detect(w io.Writer, mode ColorMode, getenv Getenv) Style {
-	if getenv == nil {
-		getenv = os.Getenv
-	}
+// Detect decides the style for w: colour by the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, width by the terminal
+// (COLUMNS overrides). getenv looks up an environment variable, as os.Getenv.
+func Detect(w io.Writer, color string, getenv func(string) string) Style {
 	width, tty := terminalWidth(w)
-	return decide(mode, tty, width, getenv)
+	return decide(color, tty, width, getenv)
 }
 
-func decide(mode ColorMode, tty bool, width int, getenv Getenv) Style {
+func decide(color string, tty bool, width int, getenv func(string) string) Style {
 	s := Style{TTY: tty, Width: width, Unicode: unicodeLocale(getenv)}
 	termName := getenv("TERM")
 	if termName == "dumb" {
@@ -82,25 +58,21 @@ func decide(mode ColorMode, tty bool, width int, getenv Getenv) Style {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		s.Width = n
 	}
-	switch mode {
-	case ColorAlways:
+	force := getenv("CLICOLOR_FORCE")
+	switch {
+	case color != ColorAuto:
+		s.Color = color == ColorAlways
+	case getenv("NO_COLOR") != "":
+	case force != "" && force != "0":
 		s.Color = true
-	case ColorNever:
 	default:
-		force := getenv("CLICOLOR_FORCE")
-		switch {
-		case getenv("NO_COLOR") != "":
-		case force != "" && force != "0":
-			s.Color = true
-		default:
-			s.Color = tty && termName != "dumb"
-		}
+		s.Color = tty && termName != "dumb"
 	}
 	return s
 }
 
 // unicodeLocale follows the locale variables; without any of them a terminal of today is assumed.
-func unicodeLocale(getenv Getenv) bool {
+func unicodeLocale(getenv func(string) string) bool {
 	if t := getenv("TERM"); t == "dumb" || t == "linux" {
 		return false
 	}
@@ -129,17 +101,17 @@ func terminalWidth(w io.Writer) (width int, tty bool) {
 	return width, true
 }
 
-// Paint is a colour of a piece of text.
-type Paint int
+// Paint is a colour of a piece of text: what the terminal's code for it has between [ and m.
+type Paint string
 
 // The paints in use; what they mean rather than what they look like.
 const (
-	Plain Paint = iota
-	Good
-	Caution
-	Bad
-	Faint
-	Strong
+	Plain   Paint = ""
+	Good    Paint = "32"
+	Caution Paint = "33"
+	Bad     Paint = "31"
+	Faint   Paint = "2"
+	Strong  Paint = "1"
 )
 
 // SignPaint is the colour of the mark of a change: + for what is made, ~ for what is changed, - for what is removed.
@@ -164,65 +136,34 @@ func (s Style) Marked(line string) string {
 
 // Paint colours text where the style allows it.
 func (s Style) Paint(p Paint, text string) string {
-	if !s.Color || text == "" {
+	if !s.Color || text == "" || p == Plain {
 		return text
 	}
-	var code string
-	switch p {
-	case Good:
-		code = "32"
-	case Caution:
-		code = "33"
-	case Bad:
-		code = "31"
-	case Faint:
-		code = "2"
-	case Strong:
-		code = "1"
-	case Plain:
-		return text
-	}
-	return terminal.Own("\x1b["+code+"m") + text + terminal.Own("\x1b[0m")
+	return terminal.Own("\x1b["+string(p)+"m") + text + terminal.Own("\x1b[0m")
 }
 
 // Symbol is a mark in front of a line.
-type Symbol int
+type Symbol struct {
+	unicode, ascii string
+	paint          Paint
+}
 
-// The symbols in use.
-const (
-	SymbolOK Symbol = iota
-	SymbolWarning
-	SymbolFailed
-	SymbolSkipped
-	SymbolUnknown
-	SymbolArrow
+// The symbols in use. All are as wide as SymbolWidth says.
+var (
+	SymbolOK      = Symbol{"✓", "ok  ", Good}
+	SymbolWarning = Symbol{"!", "warn", Caution}
+	SymbolFailed  = Symbol{"✗", "FAIL", Bad}
+	SymbolSkipped = Symbol{"-", "skip", Faint}
+	SymbolUnknown = Symbol{"?", "?   ", Caution}
+	SymbolArrow   = Symbol{"→", "->  ", Faint}
 )
 
-// Symbol draws a mark, coloured; all have the same width (one column, or four in ASCII).
+// Symbol draws a mark, coloured.
 func (s Style) Symbol(y Symbol) string {
-	type look struct {
-		unicode, ascii string
-		paint          Paint
-	}
-	var l look
-	switch y {
-	case SymbolOK:
-		l = look{"✓", "ok  ", Good}
-	case SymbolWarning:
-		l = look{"!", "warn", Caution}
-	case SymbolFailed:
-		l = look{"✗", "FAIL", Bad}
-	case SymbolSkipped:
-		l = look{"-", "skip", Faint}
-	case SymbolUnknown:
-		l = look{"?", "?   ", Caution}
-	case SymbolArrow:
-		l = look{"→", "->  ", Faint}
-	}
 	if s.Unicode {
-		return s.Paint(l.paint, l.unicode)
+		return s.Paint(y.paint, y.unicode)
 	}
-	return s.Paint(l.paint, l.ascii)
+	return s.Paint(y.paint, y.ascii)
 }
 
 // SymbolWidth is the number of columns of every Symbol.

@@ -57,7 +57,7 @@ type Globals struct {
 	Clock clock.Clock
 
 	Output         string
-	Color          report.ColorMode
+	Color          string
 	Yes            bool
 	NonInteractive bool
 	Accessible     bool
@@ -108,7 +108,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 	})
 	flags.AddFlagSet(kube)
 	flags.StringVarP(&g.Output, "output", "o", "", "output format, see the command (for example text, json)")
-	flags.Var(&g.Color, "color", "colours; auto heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
+	flags.StringVar(&g.Color, "color", report.ColorAuto, "colours: always, never or auto, which heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
 	flags.BoolVarP(&g.Yes, "yes", "y", false, "answer every confirmation with yes")
 	flags.BoolVar(&g.NonInteractive, "non-interactive", false, "never ask; implied when stdin or stderr is no terminal, or CI is set")
 	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
@@ -124,6 +124,9 @@ func (g *Globals) Validate() error {
 	}
 	if g.Quiet && g.Verbosity > 0 {
 		return Usagef("--quiet and --verbose exclude each other")
+	}
+	if !slices.Contains(report.Colors, g.Color) {
+		return Usagef("--color %q is none of %s", g.Color, strings.Join(report.Colors, ", "))
 	}
 	return nil
 }
