@@ -66,9 +66,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"install", "word-canary"}, "csccm install takes no arguments"},
 		{[]string{"migrate-rules", "--cloud-config", dir}, "is a directory\n  fix: name a file"},
 		{[]string{"migrate-rules", "--cloud-config", none}, "--cloud-config: open " + none},
-		{[]string{"migrate-rules", "--undo", none}, "--undo " + none + ": open"},
-		{[]string{"migrate-rules", "--undo", text}, "--undo " + text + ": not a journal of csccm: the first line"},
-		{[]string{"migrate-rules", "--undo", text, "--lb", "x"}, "--undo goes back by its journal alone"},
 		{[]string{"plan", "--cloud-confg", none}, "fix: did you mean --cloud-config? csccm plan --help shows all"},
 		{[]string{"plan", "--cloud-config", text}, "--cloud-config " + text},
 		{[]string{"plan", "--nope"}, "unknown flag: --nope\n  fix: see csccm plan --help"},
@@ -180,7 +177,7 @@ func TestCompletionOfValues(t *testing.T) {
 	for line, want := range map[string]string{
 		"doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
 		"install --zone": noFiles, "install --chart": files, "install --node-timeout": noFiles, "install --account": noFiles,
-		"migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles, "template --set": noFiles,
+		"status": noFiles, "template --set": noFiles,
 		"rotate-keys --admin-password-file": files,
 	} {
 		t.Run(line, func(t *testing.T) {

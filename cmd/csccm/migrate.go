@@ -39,23 +39,14 @@ func newAdoptCommand(g *cli.Globals) *cobra.Command {
 }
 
 func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
-	o := migrate.Options{}
+	undo := false
 	cmd := g.Command(&cobra.Command{
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place",
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
-		if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.DeleteOrphans) {
-			return cli.Usagef("--undo goes back by its journal alone: leave out --lb and --delete-orphans")
-		}
-		if err := o.ReadUndo(); err != nil {
-			return err
-		}
-		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, o) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, undo) })
 	})
-	flags := cmd.Flags()
-	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
-	flags.BoolVar(&o.DeleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
-	flags.StringVar(&o.Undo, "undo", "", "undo what this journal records")
+	cmd.Flags().BoolVar(&undo, "undo", false, "give rules the names back that they had before")
 	return cmd
 }
 

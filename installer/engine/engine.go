@@ -67,8 +67,6 @@ type Env struct {
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	// Scrub removes secrets from text of others; may be nil.
 	Scrub func(string) string
-	// Record keeps in the journal how something was that a step is about to change, for an undo; set while steps run.
-	Record func(before any) error
 }
 
 // Structured reports whether results are for programs.

@@ -46,7 +46,7 @@ func (s *Session) Open() error {
 	j := &journal.Journal{Path: e.Journal, Clock: e.Clock, Command: s.name, Scrub: e.Scrub, Warn: e.Progress.Warn}
 	err := j.Open()
 	if err == nil {
-		s.journal, e.Record = j, j.Record
+		s.journal = j
 	}
 	return err
 }

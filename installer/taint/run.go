@@ -108,7 +108,6 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 		return nil, err
 	}
 	have, err := rules.Read(ctx, cs.Client, project)
-	old := rules.MakePlan(rules.Inventory{Rules: have, Services: services}, rules.Selection{})
-	f.Cluster.OldRules = old.Count(rules.VerdictRename)
+	f.Cluster.OldRules = len(rules.MakePlan(rules.Inventory{Rules: have, Services: services}).Steps)
 	return f, err
 }

@@ -234,15 +234,15 @@ func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBal
 	keyword := q.Keyword
 	q.Keyword = "" // of the new name
 	all, err := r.Reader.ListLoadBalancerRules(ctx, q)
-	names, surplus := map[string]string{}, map[string]bool{}
-	for i := range r.plan.Items {
-		names[r.plan.Items[i].RuleID], surplus[r.plan.Items[i].RuleID] = r.plan.Items[i].NewName, r.plan.Items[i].Verdict == rules.VerdictSurplus
+	names := map[string]string{}
+	for i := range r.plan.Steps {
+		names[r.plan.Steps[i].RuleID] = r.plan.Steps[i].NewName
 	}
 	for i := range all {
 		all[i].Name = cmp.Or(names[all[i].ID], all[i].Name)
 	}
 	return slices.DeleteFunc(all, func(rule cloudstack.LoadBalancerRule) bool {
-		return surplus[rule.ID] || !strings.Contains(rule.Name, keyword)
+		return !strings.Contains(rule.Name, keyword)
 	}), err
 }
 
@@ -308,9 +308,4 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 }
 
 // changeOf says what csccm does to a rule, marked for a list.
-func changeOf(s *rules.Step) string {
-	if s.Action == rules.ActionDelete {
-		return plan.Removes + " rule that another one serves: " + s.Describe()
-	}
-	return plan.Changes + " rename rule " + s.Describe()
-}
+func changeOf(s *rules.Step) string { return plan.Changes + " rename rule " + s.Describe() }

@@ -75,7 +75,7 @@ type Plan struct {
 	Why          string            // of the order
 	Values       map[string]string // of the chart, that keep what new nodes would otherwise get differently
 	Services     []ServicePlan
-	Steps        []rules.Step // renames, also back, and the deletion of surplus rules
+	Steps        []rules.Step // renames, also back
 	Warnings     []string
 	Problem      error // keeps it from happening
 
@@ -225,7 +225,7 @@ func (t *Taker) Detect(ctx context.Context) (*Facts, error) {
 func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	p := PlanOrder(&f.Controllers)
 	p.Values, p.project = values(f), f.project
-	named := rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)}, rules.Selection{})
+	named := rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)})
 	p.Steps = named.Steps
 	c, err := t.comparison(f, &named)
 	if err != nil {

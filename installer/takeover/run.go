@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
@@ -291,7 +290,7 @@ func (t *Taker) record(ctx context.Context) error {
 			pins = s.pins()
 		}
 		for _, r := range t.Plan.Steps {
-			if r.Service == s.Service && r.Action == rules.ActionRename {
+			if r.Service == s.Service {
 				names[r.RuleID] = r.Name
 			}
 		}
@@ -333,18 +332,5 @@ func (t *Taker) keep(ctx context.Context, service string, pins, names map[string
 	}
 	text := string(body)
 	set[BeforeAnnotation] = &text
-	return t.annotate(ctx, service, set)
-}
-
-// annotate gives annotations of a Service their values; nil removes one.
-func (t *Taker) annotate(ctx context.Context, service string, values map[string]*string) error {
-	namespace, name, _ := strings.Cut(service, "/")
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
-	if err == nil {
-		_, err = t.Cluster.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
-	}
-	if err != nil {
-		return fmt.Errorf("annotating Service %s: %w", service, err)
-	}
-	return nil
+	return rules.Annotate(ctx, t.Cluster.Kube, service, set)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services and
@@ -40,14 +41,13 @@ func PlanUndo(f *Facts) *Plan {
 	return p
 }
 
+// pinnable are the annotations that a takeover sets.
+var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotation.SourceCIDRs, annotation.Mode}
+
 // service plans for one Service the rules that still have the names that the takeover gave them, and the annotations that it set.
 func (p *Plan) service(svc *corev1.Service, was before, now []rules.Rule) ServicePlan {
 	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
-	var recorded []rules.Step
-	for _, id := range slices.Sorted(maps.Keys(was.Rules)) {
-		recorded = append(recorded, rules.Step{Action: rules.ActionRename, RuleID: id, Name: was.Rules[id], Service: s.Service})
-	}
-	steps, stays := rules.Undo(recorded, now)
+	steps, stays := rules.Undo(svc, was.Rules, now)
 	for i := range steps {
 		s.Rules, s.Address, s.Changes = append(s.Rules, steps[i].RuleID), steps[i].PublicIP, append(s.Changes, changeOf(&steps[i]))
 	}
@@ -56,6 +56,7 @@ func (p *Plan) service(svc *corev1.Service, was before, now []rules.Rule) Servic
 		c := was.Annotations[name]
 		value, set := svc.Annotations[name]
 		switch {
+		case !slices.Contains(pinnable, name): // nothing of ours: whoever may write the Service may have recorded it
 		case set == (c.Was != nil) && (!set || value == *c.Was): // back already
 		case set && value == c.Set && c.Was == nil:
 			s.back[name], s.Changes = nil, append(s.Changes, "- remove annotation "+name+" from the Service")
@@ -121,7 +122,7 @@ func (t *Taker) swapBack(ctx context.Context) error {
 			return err
 		}
 		for i := range p.Services {
-			if err := t.annotate(ctx, p.Services[i].Service, p.Services[i].back); err != nil && !apierrors.IsNotFound(err) {
+			if err := rules.Annotate(ctx, t.Cluster.Kube, p.Services[i].Service, p.Services[i].back); err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -150,10 +151,15 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 	svc := e.documented()
 	svc.Annotations[annotation.ProxyProtocol] = "v2"
-	_, err := e.kube.CoreV1().Services("default").Update(t.Context(), svc, metav1.UpdateOptions{})
+	was.Annotations[annotation.Addresses] = change{Set: "forged"} // by somebody who may write the Service
+	forged, err := json.Marshal(was)
+	require.NoError(t, err)
+	svc.Annotations[annotation.Addresses], svc.Annotations[BeforeAnnotation] = "forged", string(forged)
+	_, err = e.kube.CoreV1().Services("default").Update(t.Context(), svc, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	p := e.undoer().Plan
 	require.Contains(t, textOf(t, p), "default/documented: somebody changed annotation "+annotation.ProxyProtocol)
+	require.NotContains(t, textOf(t, p), annotation.Addresses)
 	require.Len(t, p.Predecessors, 1)
 	require.EqualValues(t, 1, p.Predecessors[0].Wanted)
 	require.Len(t, p.Steps, 7)

@@ -26,7 +26,7 @@ func (f *Facts) RulePlan() lbrules.Plan {
 	for _, r := range f.Rules {
 		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: f.OddMembers[r.ID]})
 	}
-	return lbrules.MakePlan(inv, lbrules.Selection{})
+	return lbrules.MakePlan(inv)
 }
 
 // ruleObjects returns the rules about which say has something to say.

@@ -164,7 +164,7 @@ func foreign(have []cloudstack.LoadBalancerRule, services []corev1.Service) map[
 		inventory.Rules = append(inventory.Rules, rules.Rule{LoadBalancerRule: have[i]})
 	}
 	out := map[string]bool{}
-	plan := rules.MakePlan(inventory, rules.Selection{})
+	plan := rules.MakePlan(inventory)
 	for i := range plan.Items {
 		if plan.Items[i].Service == "" {
 			out[plan.Items[i].PublicIP] = true

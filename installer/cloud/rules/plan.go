@@ -6,7 +6,6 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -45,66 +44,33 @@ func NodeVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) map[string]bool {
 	return out
 }
 
-// Selection says what a plan may do beyond the rules of the cluster's Services.
-type Selection struct {
-	// LoadBalancers are names of load balancers whose rules are renamed although no Service of the
-	// cluster owns them.
-	LoadBalancers []string
-	// DeleteOrphans deletes rules whose Service is gone and whose members are all Nodes of the cluster.
-	DeleteOrphans bool
-}
-
 // Verdict is what a plan says about a rule.
 type Verdict string
 
 // Verdicts on rules.
 const (
-	VerdictRename       Verdict = "rename"       // a Step renames it
+	VerdictRename       Verdict = "rename"       // in place: id, members and traffic stay
 	VerdictCurrent      Verdict = "current"      // has csccm's name
 	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
-	VerdictSurplus      Verdict = "surplus"      // a duplicate that a Step deletes, once the better one serves
+	VerdictSurplus      Verdict = "surplus"      // a duplicate that is not on the Service's address, or serves less well
 	VerdictOrphan       Verdict = "orphan"       // its Service is gone and its members are Nodes of this cluster
 	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
 )
 
-// Action is what a Step does.
-type Action string
-
-// Actions.
-const (
-	ActionRename Action = "rename" // in place: id, members and traffic stay
-	ActionDelete Action = "delete" // of a surplus or an orphan
-	ActionCreate Action = "create" // undoes a deletion; the rule gets a new id
-)
-
-// Step changes one rule.
+// Step renames one rule, if NewName is set.
 type Step struct {
-	Action   Action `json:"action,omitempty"` // "" where nothing is done
 	RuleID   string `json:"ruleId"`
 	Name     string `json:"name"`
-	NewName  string `json:"newName,omitempty"` // of ActionRename
+	NewName  string `json:"newName,omitempty"`
 	PublicIP string `json:"publicIp"`
 	Port     int    `json:"port"`
 	// Service is namespace/name of the Service of this cluster that the rule belongs to, if any.
 	Service string `json:"service,omitempty"`
-	// Keeper is the rule that must serve the port before a surplus one may go.
-	Keeper string `json:"keeper,omitempty"`
-	// Rule is what ActionCreate makes, and ActionDelete has deleted.
-	Rule *Deleted `json:"rule,omitempty"`
 }
 
 // Describe says in words what the step does.
-func (s *Step) Describe() string {
-	switch s.Action {
-	case ActionDelete:
-		return fmt.Sprintf("delete %s on %s", s.Name, s.PublicIP)
-	case ActionCreate:
-		return fmt.Sprintf("make %s on %s again", s.Name, s.PublicIP)
-	case ActionRename:
-	}
-	return s.Name + " -> " + s.NewName
-}
+func (s *Step) Describe() string { return s.Name + " -> " + s.NewName }
 
 // Item is a rule and what becomes of it.
 type Item struct {
@@ -120,29 +86,7 @@ type Item struct {
 // Plan is what is there and what would be done.
 type Plan struct {
 	Items []Item
-	Steps []Step // deletions last: what stays is in order by then
-}
-
-// Count is the number of rules of a verdict.
-func (p *Plan) Count(v Verdict) int {
-	n := 0
-	for i := range p.Items {
-		if p.Items[i].Verdict == v {
-			n++
-		}
-	}
-	return n
-}
-
-// Emptied returns the addresses that lose their last rule.
-func (p *Plan) Emptied() []string {
-	stays := map[string]bool{}
-	for i := range p.Items {
-		it := &p.Items[i]
-		stays[it.PublicIP] = stays[it.PublicIP] || it.Action != ActionDelete
-	}
-	maps.DeleteFunc(stays, func(_ string, s bool) bool { return s })
-	return slices.Sorted(maps.Keys(stays))
+	Steps []Step
 }
 
 // candidate is a rule, and whose it is.
@@ -158,7 +102,7 @@ type candidate struct {
 }
 
 // MakePlan decides about every rule. The order of its input does not matter.
-func MakePlan(inv Inventory, sel Selection) Plan {
+func MakePlan(inv Inventory) Plan {
 	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
 	for i := range inv.Services {
 		s := &inv.Services[i]
@@ -189,12 +133,11 @@ func MakePlan(inv Inventory, sel Selection) Plan {
 	slices.SortFunc(all, func(a, b *candidate) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	p := Plan{}
 	for _, c := range all {
-		it := c.decide(sel)
-		if p.Items = append(p.Items, it); it.Action != "" {
+		it := c.decide()
+		if p.Items = append(p.Items, it); it.NewName != "" {
 			p.Steps = append(p.Steps, it.Step)
 		}
 	}
-	slices.SortStableFunc(p.Steps, func(a, b Step) int { return strings.Compare(string(b.Action), string(a.Action)) })
 	return p
 }
 
@@ -228,7 +171,7 @@ func hasAddress(s *corev1.Service, ip string) bool {
 		err == nil && slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
 }
 
-func (c *candidate) decide(sel Selection) Item {
+func (c *candidate) decide() Item {
 	item := Item{
 		Step:   Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
 		Family: c.name.Family, Members: len(c.Members), OurNodes: c.ours > 0 && c.ours == len(c.Members),
@@ -236,26 +179,24 @@ func (c *candidate) decide(sel Selection) Item {
 	if c.service != nil {
 		item.Service = key(c.service)
 	}
-	wanted := c.service != nil || c.lb != "" && slices.Contains(sel.LoadBalancers, c.lb)
 	switch {
 	case c.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
 	case c.keeper == nil && c.why != "":
 		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+c.why
 	case c.keeper != nil && c.keeper != c:
-		item.Verdict, item.Action, item.Keeper = VerdictSurplus, ActionDelete, c.keeper.ID
-		item.Reason = fmt.Sprintf("%s on %s serves the same port, and stays: %s", c.keeper.Name, c.keeper.PublicIP, c.why)
-	case !wanted && item.OurNodes:
-		item.Verdict, item.Reason = VerdictOrphan, "its Service is gone, and all its members are nodes of this cluster"
-		if sel.DeleteOrphans {
-			item.Action = ActionDelete
-		}
-	case !wanted:
+		item.Verdict = VerdictSurplus
+		item.Reason = fmt.Sprintf("%s on %s serves the same port, and counts: %s; delete this one: cmk delete loadbalancerrule id=%s",
+			c.keeper.Name, c.keeper.PublicIP, c.why, c.ID)
+	case c.service == nil && item.OurNodes:
+		item.Verdict = VerdictOrphan
+		item.Reason = "its Service is gone, and all its members are nodes of this cluster; if nobody uses it: cmk delete loadbalancerrule id=" + c.ID
+	case c.service == nil:
 		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of its members are nodes of it", c.ours)
 	case c.name.Family == FamilyUpstream:
 		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
-		item.Verdict, item.Action, item.NewName = VerdictRename, ActionRename, plan.RuleName(c.lb, protocolOf(c.Rule), c.PublicPort)
+		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(c.Rule), c.PublicPort)
 		item.Reason = "becomes " + item.NewName
 	}
 	return item

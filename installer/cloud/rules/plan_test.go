@@ -86,7 +86,6 @@ func TestMakePlan(t *testing.T) {
 	tests := []struct {
 		name  string
 		rules []Rule
-		sel   Selection
 		want  map[string]row // by rule id
 	}{
 		{
@@ -113,12 +112,6 @@ func TestMakePlan(t *testing.T) {
 			},
 		},
 		{
-			name:  "--lb takes one load balancer",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", strings.Replace(lbGone, "f0", "e0", 1)+"-80", "", 80)},
-			sel:   Selection{LoadBalancers: []string{lbGone}},
-			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
-		},
-		{
 			name:  "of rules with one port the one on the Service's address stays",
 			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80, "21", "22"))},
 			want: map[string]row{
@@ -140,20 +133,10 @@ func TestMakePlan(t *testing.T) {
 				rule("3", lbWeb+"-80", "", 80), at("203.0.113.99", rule("4", lbWeb+"-tcp-80", "tcp", 80, "21")), // the better one is elsewhere
 				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
 			},
-			sel: Selection{LoadBalancers: []string{lbGone}, DeleteOrphans: true},
 			want: map[string]row{
 				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
 				"3": {VerdictDuplicate, "default/web", "", "no members"}, "4": {VerdictDuplicate, "default/web", "", "no members"},
 				"5": {VerdictDuplicate, "default/web", "", "none is on"}, "6": {VerdictDuplicate, "default/web", "", "none is on"},
-			},
-		},
-		{
-			name:  "--delete-orphans takes what has nodes of this cluster for members, and nothing else",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82), rule("4", lbWeb+"-tcp-80", "tcp", 80, "21"), rule("5", "my rule", "tcp", 90, "21")},
-			sel:   Selection{DeleteOrphans: true},
-			want: map[string]row{
-				"1": {VerdictOrphan, "", "", ""}, "2": {VerdictUnattributed, "", "", ""}, "3": {VerdictUnattributed, "", "", ""},
-				"4": {VerdictCurrent, "default/web", "", ""}, "5": {VerdictForeign, "", "", ""},
 			},
 		},
 		{
@@ -175,7 +158,7 @@ func TestMakePlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			check := func(rules []Rule) Plan {
-				p := MakePlan(Inventory{Rules: rules, Services: services, NodeVMs: nodes}, tt.sel)
+				p := MakePlan(Inventory{Rules: rules, Services: services, NodeVMs: nodes})
 				require.Len(t, p.Items, len(tt.want))
 				renames := 0
 				for _, it := range p.Items {
@@ -188,15 +171,7 @@ func TestMakePlan(t *testing.T) {
 						renames++
 					}
 				}
-				deletions := 0
-				for _, s := range p.Steps {
-					if s.Action == ActionDelete {
-						deletions++
-						continue
-					}
-					require.Zero(t, deletions, "deletions come last")
-				}
-				require.Len(t, p.Steps, renames+deletions)
+				require.Len(t, p.Steps, renames)
 				return p
 			}
 			p := check(tt.rules)
@@ -217,35 +192,31 @@ func ruleOn(id, name, address string, port int, vms ...string) Rule {
 
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	rename := Step{Action: ActionRename, RuleID: "1", Name: "old", NewName: lbWeb + "-tcp-80"}
-	again := Step{Action: ActionRename, RuleID: "1", Name: lbWeb + "-tcp-80", NewName: "newest"}
-	made := Step{Action: ActionCreate, RuleID: "9", Rule: &Deleted{}}
-	gone := Step{Action: ActionDelete, RuleID: "2", Keeper: "1", Name: "gone", PublicIP: "a", Port: 81, Rule: &Deleted{PublicIPID: "a", Members: []string{"x", "y"}}}
-	back, create := rename, gone
-	back.Name, back.NewName, back.PublicIP, back.Port = rename.NewName, rename.Name, "a", 80
-	create.Action, create.Keeper = ActionCreate, ""
+	svc := service("default", "web", uidWeb)
+	back := Step{RuleID: "1", Name: lbWeb + "-tcp-80", NewName: lbWeb + "-80", PublicIP: "a", Port: 80, Service: "default/web"}
+	leaseweb := back
+	leaseweb.NewName = "K8s_svc_kubernetes_default_web-tcp-80"
 	for name, tc := range map[string]struct {
-		rules []Rule
-		todo  []Step
-		stays string
+		was, now string
+		todo     []Step
+		stays    string
 	}{
-		"all":                   {[]Rule{ruleOn("1", lbWeb+"-tcp-80", "a", 80)}, []Step{create, back}, ""},
-		"nothing":               {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, nil, ""},
-		"a member is missing":   {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y")}, []Step{create}, ""},
-		"on another address":    {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "b", 81, "y", "x")}, []Step{create}, ""},
-		"the rule is not there": {[]Rule{ruleOn("3", "gone", "a", 81, "y", "x")}, nil, "rule old is gone"},
-		"a third name":          {[]Rule{ruleOn("1", "third", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, nil, "has a third name"},
+		"back":                           {back.NewName, back.Name, []Step{back}, ""},
+		"back to Leaseweb's":             {leaseweb.NewName, back.Name, []Step{leaseweb}, ""},
+		"nothing":                        {back.NewName, back.NewName, nil, ""},
+		"the rule is not there":          {back.NewName, "", nil, "is gone"},
+		"a third name":                   {back.NewName, "third", nil, "has a third name"},
+		"the rule of another Service":    {back.NewName, lbGone + "-tcp-80", nil, "has a third name"},
+		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has a third name"},
+		"to another's name of Leaseweb":  {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has a third name"},
 	} {
-		todo, stays := Undo([]Step{rename, again, made, gone}, tc.rules)
+		var now []Rule
+		if tc.now != "" {
+			now = []Rule{{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: "1", Name: tc.now, PublicIP: "a", PublicPort: 80}}}
+		}
+		todo, stays := Undo(&svc, map[string]string{"1": tc.was}, now)
 		require.Equal(t, tc.todo, todo, name)
 		require.Contains(t, strings.Join(stays, ""), tc.stays, name)
 		require.Equal(t, tc.stays == "", len(stays) == 0, name)
 	}
-}
-
-func TestEmptied(t *testing.T) {
-	t.Parallel()
-	item := func(ip string, a Action) Item { return Item{Step: Step{PublicIP: ip, Action: a}} }
-	p := Plan{Items: []Item{item("a", ActionDelete), item("a", ActionDelete), item("b", ActionDelete), item("b", ""), item("c", ActionRename), item("d", ActionDelete)}}
-	require.Equal(t, []string{"a", "d"}, p.Emptied())
 }

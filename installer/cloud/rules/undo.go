@@ -4,68 +4,53 @@
 package rules
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/util/sets"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
 )
 
-// Deleted is all that is needed to make a deleted rule again.
-type Deleted struct {
-	Description string   `json:"description,omitempty"`
-	PublicIPID  string   `json:"publicIpId"`
-	PrivatePort int      `json:"privatePort"`
-	Protocol    string   `json:"protocol"`
-	Algorithm   string   `json:"algorithm"`
-	CIDRs       []string `json:"cidrs,omitempty"`
-	Members     []string `json:"members"` // ids of VMs
-}
-
-func memberIDs(r *Rule) []string {
-	ids := []string{}
-	for i := range r.Members {
-		ids = append(ids, r.Members[i].VMID)
+// Undo plans the way back to the names that rules of a Service had, by id, and says what stays. Whoever may write the Service may
+// have written these names, so only a rule of the Service is renamed, and only to a name of the Service.
+func Undo(svc *corev1.Service, was map[string]string, now []Rule) (todo []Step, stays []string) {
+	lb := cloudprovider.DefaultLoadBalancerName(svc)
+	belongs := func(name string) bool {
+		n := ParseName(name)
+		return n.LB == lb || n.Family == FamilyLeaseweb && n.Namespace == svc.Namespace && n.Service == svc.Name
 	}
-	return ids
-}
-
-// Undo returns what is left to do to undo recorded steps, the last first, by the rules that are there now, and says what cannot
-// be undone. A step that failed, or whose end is not recorded, may be among those that are recorded: undoing what was not done
-// does nothing. What an undo made again is found by the next plan, should it be surplus once more.
-func Undo(recorded []Step, now []Rule) (todo []Step, stays []string) {
-	seen := map[string]bool{}
-	for _, s := range recorded {
-		if seen[s.RuleID] || s.Action == ActionCreate {
-			continue
-		}
-		seen[s.RuleID] = true
-		if s.Action == ActionDelete {
-			if !standsAgain(&s, now) {
-				s.Action, s.Keeper = ActionCreate, ""
-				todo = append(todo, s)
-			}
-			continue
-		}
-		i := slices.IndexFunc(now, func(r Rule) bool { return r.ID == s.RuleID })
+	for _, id := range slices.Sorted(maps.Keys(was)) {
+		i := slices.IndexFunc(now, func(r Rule) bool { return r.ID == id })
 		switch {
 		case i < 0:
-			stays = append(stays, fmt.Sprintf("rule %s is gone by now", s.Name))
-		case now[i].Name == s.Name: // never renamed, or back already
-		case ParseName(now[i].Name).Family != FamilyUpstream:
-			stays = append(stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, s.Name))
+			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
+		case now[i].Name == was[id]: // never renamed, or back already
+		case !belongs(now[i].Name) || !belongs(was[id]):
+			stays = append(stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
 		default: // the protocol stays: CloudStack cannot take it away again, and "tcp" is what a rule without one does
-			s.NewName, s.Name = s.Name, now[i].Name
-			s.PublicIP, s.Port = now[i].PublicIP, now[i].PublicPort
-			todo = append(todo, s)
+			r := &now[i]
+			todo = append(todo, Step{RuleID: id, Name: r.Name, NewName: was[id], PublicIP: r.PublicIP, Port: r.PublicPort, Service: key(svc)})
 		}
 	}
-	slices.Reverse(todo)
 	return todo, stays
 }
 
-// standsAgain reports whether a deleted rule is there, with all its members.
-func standsAgain(s *Step, now []Rule) bool {
-	return slices.ContainsFunc(now, func(r Rule) bool {
-		return r.PublicIPID == s.Rule.PublicIPID && r.PublicPort == s.Port && r.Name == s.Name && sets.New(memberIDs(&r)...).HasAll(s.Rule.Members...)
-	})
+// Annotate gives annotations of a Service, by namespace/name, their values; nil removes one.
+func Annotate(ctx context.Context, kube kubernetes.Interface, service string, values map[string]*string) error {
+	namespace, name, _ := strings.Cut(service, "/")
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	if err == nil {
+		_, err = kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+	}
+	if err != nil {
+		return fmt.Errorf("annotating Service %s: %w", service, err)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@
 package journal
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -32,7 +31,6 @@ func TestJournal(t *testing.T) {
 		j := at(path)
 		require.NoError(t, j.Open())
 		require.NoError(t, j.Begin("Secret"))
-		require.NoError(t, j.Record(map[string]int{"was": 1}))
 		j.Finish("Secret", errors.New("the canary died"), "created")
 		j.Close(errors.New("the canary died"))
 	}
@@ -40,7 +38,6 @@ func TestJournal(t *testing.T) {
 	require.NoError(t, err)
 	const lines = `{"time":"2023-11-14T22:13:20Z","event":"run","command":"install","version":"v0.0.0-dev"}
 {"time":"2023-11-14T22:13:20Z","event":"begin","step":"Secret"}
-{"time":"2023-11-14T22:13:20Z","event":"before","before":{"was":1}}
 {"time":"2023-11-14T22:13:20Z","event":"failed","step":"Secret","detail":["created"],"error":"the *** died"}
 {"time":"2023-11-14T22:13:20Z","event":"end","error":"the *** died"}
 `
@@ -48,14 +45,6 @@ func TestJournal(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-
-	kept, err := Records(string(text) + `{"time":"2023-`)
-	require.NoError(t, err, "an incomplete last line")
-	require.Equal(t, []json.RawMessage{[]byte(`{"was":1}`), []byte(`{"was":1}`)}, kept)
-	for _, text := range []string{"", "nonsense\nnonsense\n", lines + "nonsense\n" + lines, `{"event":"done"}` + "\n" + `{"event":"end"}` + "\n"} {
-		_, err := Records(text)
-		require.Error(t, err, "%q", text)
-	}
 }
 
 // A journal that cannot be written is an error before anything is changed, and the message says what to do.

@@ -130,8 +130,8 @@ var rows = []Right{
 	need("delete", "deployments.apps daemonsets.apps", Release, "takeover", "ends csccm's controller").when("`--undo` is given"),
 	need("list", "pods", Release, "takeover", "whether the controller's Pods have ended").when("`--undo` is given"),
 	need("create update", "leases.coordination.k8s.io", System, "takeover", "holds the lease between the two controllers"),
-	need("get patch", "services", Everywhere, "takeover",
-		"annotations that keep current settings (`--pin`), and their previous values (`--undo`)"),
+	need("get", "services", Everywhere, "takeover", "annotations that an earlier takeover has written"),
+	need("patch", "services", Everywhere, "takeover migrate-rules", "annotations that keep settings (`--pin`) and the previous state (`--undo`)"),
 	need("get update", "services", Everywhere, "uninstall", "their finalizer").when("`--remove-finalizers` is given"),
 
 	// Shell completion.

@@ -4,7 +4,6 @@
 package suite
 
 import (
-	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -23,15 +22,14 @@ func migrate(e *env) string {
 		})
 	}
 	old := e.rules(ip)
-	journal := filepath.Join(e.home, "migrate.jsonl")
 	for _, c := range []struct {
 		args []string
 		want map[string]rule
 	}{
 		{[]string{"--dry-run"}, old},
-		{[]string{"--yes", "--journal", journal}, modern},
-		{[]string{"--yes", "--undo", journal, "--journal", journal + ".undo"}, old},
-		{[]string{"--yes", "--journal", journal + ".again"}, modern},
+		{[]string{"--yes"}, modern},
+		{[]string{"--yes", "--undo"}, old},
+		{[]string{"--yes"}, modern},
 	} {
 		e.csccm(append([]string{"migrate-rules"}, c.args...)...)
 		now := e.rules(ip)

@@ -79,7 +79,7 @@ func releaseNames(g *Globals) cobra.CompletionFunc {
 // takesFile reports whether a flag's value is a path.
 func takesFile(flag string) bool {
 	switch flag {
-	case "cloud-config", "kubeconfig", "values", "chart", "file", "journal", "undo", "snapshot", "cache-dir",
+	case "cloud-config", "kubeconfig", "values", "chart", "file", "journal", "snapshot", "cache-dir",
 		"certificate-authority", "client-certificate", "client-key":
 		return true
 	}
