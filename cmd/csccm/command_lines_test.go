@@ -90,7 +90,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
 		{[]string{"template", "-o", "json"}, "none of yaml"},
 		{[]string{"test", "--yes", "--dry-run"}, "exclude each other"},
-		{[]string{"uninstall", "--remove-finalizers"}, "--remove-finalizers is for"},
 		{[]string{"upgrade", "--chart", "ftp://host/chart"}, "no such file or directory\n  fix: name the chart's folder"},
 		{[]string{"upgrade", "--chart", none}, "no such file or directory\n  fix: name the chart's folder"},
 		{[]string{"upgrade", "--rollout-timeout", "-5s"}, "--rollout-timeout -5s must be more than 0"},

@@ -76,9 +76,6 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Remove the controller, and list what stays",
 	}, cli.Changing|cli.FlagUnlock, func(ctx context.Context, _ []string) error {
-		if err := o.Validate(); err != nil {
-			return err
-		}
 		if o.DeleteUser {
 			if err := login.readSecrets(g); err != nil {
 				return err
@@ -91,7 +88,6 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
-	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
 	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
 	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")

@@ -4,6 +4,7 @@
 package taint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,10 +15,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/node"
@@ -32,65 +32,44 @@ const (
 	GateNodeIP     = string(node.GateNodeIP)
 )
 
+// The gates of the whole cluster.
+const (
+	gateOther      = "other-controller"
+	gatePermission = "permission"
+	gateController = "controller"
+	gateRules      = "rules"
+	gateWebhook    = "webhook"
+	gateRollout    = "rollout"
+	gateLabels     = string(node.GateLabels)
+)
+
+// clusterGates are the gates that are no single node's, and what to do when one does not hold.
+var clusterGates = []struct{ name, remedy string }{
+	{gateOther, "stop it first; two controllers would both write to the nodes"},
+	{gatePermission, "use a context of a cluster administrator (--context, --as)"},
+	{gateController, "run csccm doctor"},
+	{gateRules, "run csccm migrate-rules first"},
+	{gateWebhook, "see that it answers, then pass over this with --skip-gate webhook"},
+	{gateRollout, "wait for its end, so that new trouble is not mistaken for old"},
+	{gateLabels, "set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first"},
+}
+
 // ClusterFacts is what the gates of the whole cluster look at.
 type ClusterFacts struct {
-	// MayPatch: the caller may patch nodes.
-	MayPatch bool
-	// OtherControllers names cloud controller managers at work beside ours.
-	OtherControllers []string
-	// ControllerReady is how many Pods of the controller are ready, Leader who holds its lease now.
-	ControllerReady int
-	Leader          string
-	Volumes         []corev1.PersistentVolume
-	Pods            []corev1.Pod
-	Deployments     []appsv1.Deployment
-	// Webhooks are asked about changes of nodes, and refuse them when they do not answer.
-	Webhooks []string
-	// OldRules is how many load balancer rules have names of older providers.
-	OldRules int
+	Found   map[string][]string // what is in the way, by gate; for gateLabels, NewPlan finds it
+	Volumes []corev1.PersistentVolume
+	Pods    []corev1.Pod
+}
+
+func (f *ClusterFacts) add(gate, format string, args ...any) {
+	f.Found[gate] = append(f.Found[gate], fmt.Sprintf(format, args...))
 }
 
 // labelChange is a label that gets another value.
 type labelChange struct{ key, was string }
 
-// clusterGates are the gates that are no single node's: what is in the way of an initialisation that changes labels, and what to do.
-var clusterGates = []struct {
-	name, remedy string
-	found        func(*ClusterFacts, []labelChange) []string
-}{
-	{"other-controller", "stop it first; two controllers would both write to the nodes", func(f *ClusterFacts, _ []labelChange) []string {
-		return each("another cloud controller manager is at work: %s", f.OtherControllers)
-	}},
-	{"permission", "use a context of a cluster administrator (--context, --as)", func(f *ClusterFacts, _ []labelChange) []string {
-		return when(!f.MayPatch, "you may not patch nodes")
-	}},
-	{"controller", "run csccm doctor", func(f *ClusterFacts, _ []labelChange) []string {
-		return when(f.ControllerReady == 0 || f.Leader == "", "no Pod of the controller is ready and holds the lease: nothing would take the taint away")
-	}},
-	{"rules", "run csccm migrate-rules first", func(f *ClusterFacts, _ []labelChange) []string {
-		return when(f.OldRules > 0, fmt.Sprintf("%d load balancer rules have names of older providers", f.OldRules))
-	}},
-	{"webhook", "see that it answers, then pass over this with --skip-gate webhook", func(f *ClusterFacts, _ []labelChange) []string {
-		return each("webhook %s is asked about every change of a node and refuses it when it does not answer", f.Webhooks)
-	}},
-	{"rollout", "wait for its end, so that new trouble is not mistaken for old", func(f *ClusterFacts, _ []labelChange) []string {
-		var names []string
-		for i := range f.Deployments {
-			if d := &f.Deployments[i]; unfinished(d) {
-				names = append(names, d.Namespace+"/"+d.Name)
-			}
-		}
-		return each("Deployment %s is rolling out", names)
-	}},
-	{
-		string(node.GateLabels),
-		"set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first",
-		boundToLabels,
-	},
-}
-
 // neverSkipped are the gates that cannot be passed over.
-var neverSkipped = []string{GateNoExecute, "permission"}
+var neverSkipped = []string{GateNoExecute, gatePermission}
 
 // Gates are all gates that can be passed over.
 func Gates() []string {
@@ -103,26 +82,9 @@ func Gates() []string {
 	return out
 }
 
-func when(is bool, text string) []string {
-	if is {
-		return []string{text}
-	}
-	return nil
-}
-
-func each(format string, names []string) (out []string) {
-	for _, name := range names {
-		out = append(out, fmt.Sprintf(format, name))
-	}
-	return out
-}
-
-// unfinished reports whether a rollout is on its way; one that gave up is not.
+// unfinished reports whether a rollout is on its way.
 func unfinished(d *appsv1.Deployment) bool {
-	gaveUp := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
-	})
-	return !gaveUp && (d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused)
+	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
 }
 
 // boundToLabels looks for what is bound to labels that change: a volume in a zone whose name changes cannot be mounted any more, a
@@ -160,8 +122,9 @@ func selects(s *corev1.NodeSelector, c labelChange) bool {
 	})
 }
 
-// GatherCluster reads what the gates of the whole cluster look at, except OtherControllers and OldRules.
-func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, name lease.Name, c clock.PassiveClock) (*ClusterFacts, error) {
+// gatherCluster reads what is in the way of an initialisation, except other controllers and rules.
+func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*ClusterFacts, error) {
+	kube := e.Cluster.Kube
 	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}},
 	}, metav1.CreateOptions{})
@@ -169,20 +132,29 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 		return nil, err
 	}
 	f := &ClusterFacts{
-		MayPatch:    review.Status.Allowed,
-		Deployments: cluster.List(ctx, &err, kube.AppsV1().Deployments(metav1.NamespaceAll).List).Items,
-		Volumes:     cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items,
-		Pods:        cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceAll).List).Items,
+		Found:   map[string][]string{},
+		Volumes: cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items,
+		Pods:    cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceAll).List).Items,
 	}
+	deployments := cluster.List(ctx, &err, kube.AppsV1().Deployments(metav1.NamespaceAll).List).Items
 	mutating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List).Items
 	validating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List).Items
-	if err != nil {
+	l, lerr := lease.Get(ctx, kube, name)
+	if err := cmp.Or(err, lerr); err != nil {
 		return nil, err
 	}
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		if p.Namespace == namespace && cluster.InRelease(p.Labels, release) && cluster.PodReady(p) {
-			f.ControllerReady++
+	if !review.Status.Allowed {
+		f.add(gatePermission, "you may not patch nodes")
+	}
+	ready := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return p.Namespace == e.Cluster.Namespace && cluster.InRelease(p.Labels, e.Release) && cluster.PodReady(&p)
+	})
+	if age, lasts, held := lease.Age(l, e.Clock); !ready || !held || age > 2*lasts {
+		f.add(gateController, "no Pod of the controller is ready and holds the lease: nothing would take the taint away")
+	}
+	for i := range deployments {
+		if d := &deployments[i]; unfinished(d) {
+			f.add(gateRollout, "Deployment %s/%s is rolling out", d.Namespace, d.Name)
 		}
 	}
 	for i := range mutating {
@@ -195,11 +167,7 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 			f.addWebhook(validating[i].Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
-	l, err := lease.Get(ctx, kube, name)
-	if age, lasts, held := lease.Age(l, c); err == nil && held && age <= 2*lasts {
-		f.Leader = lease.Holder(l)
-	}
-	return f, err
+	return f, nil
 }
 
 // addWebhook adds a webhook that is asked about updates of nodes, and refuses them when it does not answer.
@@ -212,6 +180,6 @@ func (f *ClusterFacts) addWebhook(configuration, name string, rules []admissionv
 		resource := slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "*/*" || s == "nodes" || s == "nodes/*" })
 		return group && resource && (slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll))
 	}) {
-		f.Webhooks = append(f.Webhooks, fmt.Sprintf("%s (%s)", name, configuration))
+		f.add(gateWebhook, "webhook %s (%s) is asked about every change of a node and refuses it when it does not answer", name, configuration)
 	}
 }

@@ -21,6 +21,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -43,13 +45,6 @@ func pod(spec corev1.PodSpec) []corev1.Pod {
 	return []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: spec}}
 }
 
-func deployment(generation, observed int64, replicas, updated int32) appsv1.Deployment {
-	return appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app", Generation: generation}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
-		Status: appsv1.DeploymentStatus{ObservedGeneration: observed, UpdatedReplicas: updated, AvailableReplicas: updated},
-	}
-}
-
 func TestClusterGates(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -58,15 +53,8 @@ func TestClusterGates(t *testing.T) {
 		text   string
 	}{
 		"all well":                 {func(*ClusterFacts) {}, "", ""},
-		"no permission":            {func(f *ClusterFacts) { f.MayPatch = false }, "permission", "may not patch"},
-		"controller not ready":     {func(f *ClusterFacts) { f.ControllerReady = 0 }, "controller", "no Pod"},
-		"no leader":                {func(f *ClusterFacts) { f.Leader = "" }, "controller", "lease"},
-		"other controller":         {func(f *ClusterFacts) { f.OtherControllers = []string{"Deployment kube-system/other"} }, "other-controller", "kube-system/other"},
-		"old rules":                {func(f *ClusterFacts) { f.OldRules = 3 }, "rules", "3 load balancer rules"},
-		"webhook":                  {func(f *ClusterFacts) { f.Webhooks = []string{"nodes.example.org (policy)"} }, "webhook", "nodes.example.org"},
-		"rollout":                  {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, "rollout", "default/app is rolling out"},
-		"rollout not seen yet":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, "rollout", "rolling out"},
-		"finished rollout":         {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 3)} }, "", ""},
+		"what was found":           {func(f *ClusterFacts) { f.add("webhook", "it is %s", "slow") }, "webhook", "it is slow"},
+		"no permission":            {func(f *ClusterFacts) { f.add("permission", "no") }, "permission", "no"},
 		"volume in the old zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("old") }, "labels", "PersistentVolume data"},
 		"volume in another zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("elsewhere") }, "", ""},
 		"Pod selects the old zone": {func(f *ClusterFacts) { f.Pods = pod(corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}) }, "labels", "Pod a/b"},
@@ -77,7 +65,7 @@ func TestClusterGates(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &ClusterFacts{MayPatch: true, ControllerReady: 1, Leader: "x"}
+			f := &ClusterFacts{Found: map[string][]string{}}
 			tt.change(f)
 			facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: vms, Cluster: f}
 			p := NewPlan(facts)
@@ -122,7 +110,13 @@ func TestGatherCluster(t *testing.T) {
 			Operations: []admissionv1.OperationType{admissionv1.Update}, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}},
 		}}
 	}
-	kube := fake.NewClientset(
+	deployment := func(name string, observed int64, updated int32) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(3))},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: observed, UpdatedReplicas: updated},
+		}
+	}
+	kube := fake.NewClientset(deployment("behind", 2, 1), deployment("unseen", 1, 3), deployment("finished", 2, 3),
 		&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c", Labels: map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "r"}},
 			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -136,16 +130,30 @@ func TestGatherCluster(t *testing.T) {
 		}},
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Webhooks: []admissionv1.MutatingWebhook{{Name: "all", Rules: rule("*")}}},
 	)
+	allowed := true
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}}, nil
 	})
-	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", lease.Name{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now))
-	require.NoError(t, err)
-	require.True(t, f.MayPatch)
-	require.Equal(t, 1, f.ControllerReady)
-	require.Equal(t, "me", f.Leader)
-	require.Equal(t, []string{"all (m)", "nodes (v)"}, f.Webhooks)
-	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", lease.Name{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
-	require.NoError(t, err)
-	require.Empty(t, f.Leader, "a lease that nobody renews is nobody's")
+	at := clocktesting.NewFakeClock(now)
+	e := &engine.Env{Cluster: cluster.NewForTest(kube), Release: "r", Clock: at}
+	e.Cluster.Namespace = "kube-system"
+	found := func() map[string][]string {
+		f, err := gatherCluster(t.Context(), e, lease.Name{Namespace: "kube-system", Name: "l"})
+		require.NoError(t, err)
+		return f.Found
+	}
+	const asked = " is asked about every change of a node and refuses it when it does not answer"
+	want := map[string][]string{
+		"webhook": {"webhook all (m)" + asked, "webhook nodes (v)" + asked},
+		"rollout": {"Deployment default/behind is rolling out", "Deployment default/unseen is rolling out"},
+	}
+	require.Equal(t, want, found())
+	want["controller"] = []string{"no Pod of the controller is ready and holds the lease: nothing would take the taint away"}
+	at.Step(time.Minute)
+	require.Equal(t, want, found(), "a lease that nobody renews is nobody's")
+	at.SetTime(now)
+	e.Release = "other"
+	allowed = false
+	want["permission"] = []string{"you may not patch nodes"}
+	require.Equal(t, want, found(), "no Pod is ready")
 }

@@ -162,7 +162,11 @@ func NewPlan(f Facts) *Plan {
 	}
 	if f.Cluster != nil {
 		for _, g := range clusterGates {
-			for _, text := range g.found(f.Cluster, p.changes) {
+			texts := f.Cluster.Found[g.name]
+			if g.name == gateLabels {
+				texts = boundToLabels(f.Cluster, p.changes)
+			}
+			for _, text := range texts {
 				p.problem(g.name, "", text, g.remedy)
 			}
 		}

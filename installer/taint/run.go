@@ -89,17 +89,17 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 	if f.LabelForm, err = node.ParseLabelForm(others.Own.InstanceTypeFormat); err != nil {
 		return nil, err
 	}
-	if f.Cluster, err = GatherCluster(ctx, c.Kube, c.Namespace, release, others.Own.Lease, e.Clock); err != nil {
+	if f.Cluster, err = gatherCluster(ctx, e, others.Own.Lease); err != nil {
 		return nil, err
 	}
 	for i := range others.Predecessors {
 		if p := &others.Predecessors[i]; p.Wanted > 0 {
-			f.Cluster.OtherControllers = append(f.Cluster.OtherControllers, p.String())
+			f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", p)
 		}
 	}
 	for i := range nodes {
 		if kubelet.RunsCloudController(&nodes[i]) {
-			f.Cluster.OtherControllers = append(f.Cluster.OtherControllers, "the built-in one of the k3s or RKE2 server "+nodes[i].Name)
+			f.Cluster.add(gateOther, "another cloud controller manager is at work: the built-in one of the k3s or RKE2 server %s", nodes[i].Name)
 		}
 	}
 	// Rules of the cluster's Services that still have names of older providers.
@@ -108,6 +108,8 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 		return nil, err
 	}
 	have, err := rules.Read(ctx, cs.Client, project)
-	f.Cluster.OldRules = len(rules.MakePlan(rules.Inventory{Rules: have, Services: services}).Steps)
+	if old := rules.MakePlan(rules.Inventory{Rules: have, Services: services}).Steps; len(old) > 0 {
+		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", len(old))
+	}
 	return f, err
 }

@@ -122,6 +122,7 @@ func TestRuleNames(t *testing.T) {
 			lbRule("1", lbWeb+"-80", 80), lbRule("2", lbWeb+"-443", 443), lbRule("3", lbWeb+"-tcp-443", 443),
 			lbRule("4", lbGone+"-80", 80), lbRule("5", "affffffffffffffffffffffffffffff1-80", 80),
 		}
+		f.Rules[1].PublicIP = "203.0.113.99"
 		f.OddMembers = Members{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
 		f.Addresses = []cloudstack.PublicIP{
 			tagged("203.0.113.50", "ours", "gone"), tagged("203.0.113.51", "former", uidWeb), tagged("203.0.113.54", "former", "gone"), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},

@@ -115,33 +115,14 @@ func (e *env) does(command string, job cloudstack.Submitted, err error) {
 	require.NoError(e.t, err)
 }
 
-func (e *env) updated(id, name, algorithm string) {
-	job, err := e.owner.UpdateLoadBalancerRule(context.Background(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Algorithm: algorithm, Protocol: "tcp"})
+func (e *env) updated(id, name string) {
+	job, err := e.owner.UpdateLoadBalancerRule(context.Background(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: "tcp"})
 	e.does("updateLoadBalancerRule", job, err)
 }
 
 func (e *env) deleted(id string) {
 	job, err := e.owner.DeleteLoadBalancerRule(context.Background(), id)
 	e.does("deleteLoadBalancerRule", job, err)
-}
-
-func (e *env) emptied(id string) {
-	for _, m := range e.rule(lbWeb + "-443").Members {
-		job, err := e.owner.RemoveFromLoadBalancerRule(context.Background(), id, cloudstack.VMs(m.VMID))
-		e.does("removeFromLoadBalancerRule", job, err)
-	}
-}
-
-// after does something once, after the rule was updated and before it is read again.
-func (e *env) after(do func()) {
-	updated := false
-	e.before = func(command string) {
-		if updated && command == "listLoadBalancerRules" {
-			updated = false
-			do()
-		}
-		updated = updated || command == "updateLoadBalancerRule"
-	}
 }
 
 // A step that fails, or finds another rule than the plan did, is an error.
@@ -152,11 +133,9 @@ func TestApplyFails(t *testing.T) {
 		change func(e *env, s Step)
 		err    string
 	}{
-		"refused":              {func(e *env, _ Step) { refused.Command = "updateLoadBalancerRule"; e.sim.Inject(refused) }, "refused"},
-		"renamed meanwhile":    {func(e *env, s Step) { e.updated(s.RuleID, "else", "") }, "run the command again"},
-		"gone meanwhile":       {func(e *env, s Step) { e.deleted(s.RuleID) }, "is gone"},
-		"members are lost":     {func(e *env, s Step) { e.after(func() { e.emptied(s.RuleID) }) }, "members []; it must be"},
-		"the algorithm is not": {func(e *env, s Step) { e.after(func() { e.updated(s.RuleID, "", "source") }) }, "tcp, source, "},
+		"refused":           {func(e *env, _ Step) { refused.Command = "updateLoadBalancerRule"; e.sim.Inject(refused) }, "refused"},
+		"renamed meanwhile": {func(e *env, s Step) { e.updated(s.RuleID, "else") }, "run the command again"},
+		"gone meanwhile":    {func(e *env, s Step) { e.deleted(s.RuleID) }, "is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +155,11 @@ func TestApplyEndsBetweenSteps(t *testing.T) {
 	e := newEnv(t)
 	steps := e.steps()
 	ctx, cancel := context.WithCancel(t.Context())
-	e.after(cancel) // ^C in the middle of the first step
+	e.before = func(command string) {
+		if command == "updateLoadBalancerRule" {
+			cancel() // ^C in the middle of the first step
+		}
+	}
 	require.NoError(t, e.Apply(ctx, steps[0]))
 	require.ErrorIs(t, e.Apply(ctx, steps[1]), context.Canceled)
 	require.Equal(t, steps[1:], e.steps())
@@ -208,8 +191,9 @@ func TestFaultsAndAnotherRun(t *testing.T) {
 			for _, r := range was {
 				now := e.rule(r.Name)
 				require.NotNil(t, now, r.Name)
-				r.Protocol = "tcp" // which CloudStack cannot take away
-				require.Equal(t, text(&r), text(now))
+				r.Protocol = "tcp"  // which CloudStack cannot take away
+				r.State = now.State // a rule without members stays in state Add once it is touched
+				require.Equal(t, &r, now)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -52,7 +51,7 @@ const (
 	VerdictRename       Verdict = "rename"       // in place: id, members and traffic stay
 	VerdictCurrent      Verdict = "current"      // has csccm's name
 	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
-	VerdictSurplus      Verdict = "surplus"      // a duplicate that is not on the Service's address, or serves less well
+	VerdictSurplus      Verdict = "surplus"      // a duplicate that is not on the Service's address
 	VerdictOrphan       Verdict = "orphan"       // its Service is gone and its members are Nodes of this cluster
 	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
@@ -196,59 +195,32 @@ func (c *candidate) decide() Item {
 	case c.name.Family == FamilyUpstream:
 		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
-		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(c.Rule), c.PublicPort)
+		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(&c.LoadBalancerRule), c.PublicPort)
 		item.Reason = "becomes " + item.NewName
 	}
 	return item
 }
 
 // protocolOf is what a rule does; one that was created without a protocol does TCP.
-func protocolOf(r *Rule) string { return cmp.Or(r.Protocol, plan.ProtocolTCP) }
+func protocolOf(r *cloudstack.LoadBalancerRule) string { return cmp.Or(r.Protocol, plan.ProtocolTCP) }
 
-// chooseKeeper decides about a port that several rules serve, which older providers leave behind
-// when an address or a name changed. Clients come to the address in the Service's status: the rule
-// there stays. Only what a Service of this cluster owns is decided.
+// chooseKeeper decides about a port that several rules serve on different addresses, which older providers leave behind
+// when an address or a name changed. Clients come to the address in the Service's status: the rule there counts.
 func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	s := same[0].service
 	if s == nil {
 		return nil, "no Service of this cluster tells which of them counts"
 	}
-	there, addresses := []*candidate{}, map[string]bool{}
 	for _, c := range same {
 		if hasAddress(s, c.PublicIP) {
-			there, addresses[c.PublicIP] = append(there, c), true
+			if keeper != nil {
+				return nil, "both addresses are in the Service's status"
+			}
+			keeper = c
 		}
 	}
-	why = "its address is the Service's"
-	switch {
-	case len(addresses) > 1:
-		return nil, "both addresses are in the Service's status"
-	case len(there) > 0:
-	case slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" }):
+	if keeper == nil {
 		return nil, "none is on the address of Service " + key(s)
-	default:
-		there, why = same, "it serves best, and the Service has no address yet"
 	}
-	best := slices.MaxFunc(there, func(a, b *candidate) int {
-		return cmp.Or(a.worth()-b.worth(), strings.Compare(b.ID, a.ID)) // one of them, always the same
-	})
-	if len(best.Members) == 0 && slices.ContainsFunc(same, func(c *candidate) bool { return len(c.Members) > 0 }) {
-		return nil, "the one on the Service's address has no members and the other has: let the controller fill it first"
-	}
-	return best, why
+	return keeper, "its address is the Service's"
 }
-
-// worth orders rules by how well they serve: by state, then nodes among the members, then name.
-func (c *candidate) worth() int {
-	n := 2 * c.ours
-	if c.State == stateActive {
-		n += 1 << 20
-	}
-	if c.name.Family == FamilyUpstream {
-		n++
-	}
-	return n
-}
-
-// stateActive is CloudStack's state of a rule that the router carries.
-const stateActive = "Active"

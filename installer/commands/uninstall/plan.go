@@ -23,7 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/kube/secretusers"
-	"github.com/csccm/csccm/pkg/node"
 )
 
 // makePlan reads what is there. The order is that of the steps: only when the Pods have ended may others take over.
@@ -79,11 +78,8 @@ func (u *run) services(ctx context.Context) (err error) {
 		u.balanced = append(u.balanced, s)
 		u.keep("load balancer of Service %s/%s in CloudStack: address %s with its rules", s.Namespace, s.Name, cmp.Or(strings.Join(tenants.Ingress(&s), ", "), "none shown"))
 	}
-	switch {
-	case held > 0 && u.RemoveFinalizers:
-		u.delete(fmt.Sprintf("finalizer %s of %s", Finalizer, english.Plural(held, "Service", "")), u.removeFinalizers)
-	case held > 0:
-		u.warn("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, english.Plural(held, "Service", ""))
+	if held > 0 {
+		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it", Finalizer, english.Plural(held, "Service", ""))
 	}
 	return err
 }
@@ -164,10 +160,6 @@ func (u *run) nodes(ctx context.Context) (err error) {
 		return err
 	}
 	u.keep("provider IDs, labels and addresses of the nodes")
-	waiting := slices.DeleteFunc(slices.Clone(list), func(n corev1.Node) bool { return !node.HasTaint(&n) })
-	if len(waiting) > 0 {
-		u.warn("not initialised, and without Pods until there is another controller: %s, the first is %s", english.Plural(len(waiting), "node", ""), waiting[0].Name)
-	}
 	distribution, _, err := u.Cluster.Distribution(ctx, list)
 	if distribution == cluster.CKS {
 		u.warn("CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named cloud-controller-manager")

@@ -11,14 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -44,8 +40,6 @@ const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
 type Options struct {
 	// OrphanLoadBalancers goes on although Services of type LoadBalancer exist.
 	OrphanLoadBalancers bool
-	// RemoveFinalizers lets these Services be deleted without a controller.
-	RemoveFinalizers bool
 	// DeleteSecret removes the credentials and the CA certificates too.
 	DeleteSecret bool
 	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
@@ -54,14 +48,6 @@ type Options struct {
 	CAFile string
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
 	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
-}
-
-// Validate checks what needs no connection.
-func (o Options) Validate() error {
-	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
-		return report.Usage("--remove-finalizers is for load balancers that are left behind", "add --orphan-load-balancers, or leave it out")
-	}
-	return nil
 }
 
 // run is one uninstall: its plan, and what that found.
@@ -80,9 +66,6 @@ type run struct {
 
 // Run takes the controller out of the cluster.
 func Run(ctx context.Context, e *engine.Env, o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	u := &run{Env: e, Options: o, plan: e.NewPlan()}
 	defer func() {
 		for _, end := range u.closers {
@@ -152,25 +135,5 @@ func (u *run) awaitPods(ctx context.Context, _ engine.Note) error {
 		return u.Cluster.Explain(err)
 	}
 	u.Progress.Done("")
-	return nil
-}
-
-func (u *run) removeFinalizers(ctx context.Context) error {
-	for i := range u.balanced {
-		services := u.Cluster.Kube.CoreV1().Services(u.balanced[i].Namespace)
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			s, err := services.Get(ctx, u.balanced[i].Name, metav1.GetOptions{})
-			if err != nil || !slices.Contains(s.Finalizers, Finalizer) {
-				return err
-			}
-			s = s.DeepCopy()
-			s.Finalizers = slices.DeleteFunc(s.Finalizers, func(f string) bool { return f == Finalizer })
-			_, err = services.Update(ctx, s, metav1.UpdateOptions{})
-			return err
-		})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
 	return nil
 }

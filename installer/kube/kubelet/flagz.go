@@ -66,15 +66,28 @@ type prober struct {
 
 // ask requests the flags of one kubelet.
 func (p *prober) ask(ctx context.Context, node string) Answer {
-	code, body, err := p.get(ctx, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz"))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
+	if err != nil {
+		return Answer{Failure: FailureOther, Detail: err.Error()}
+	}
+	req.Header.Set("Accept", mediaTypes)
+	resp, err := p.client.Do(req)
+	var body []byte
+	if err == nil {
+		defer func() { _ = resp.Body.Close() }()
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // the URL is not useful to the reader
+	}
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return Answer{Failure: FailureTimeout}
 	case err != nil:
 		return Answer{Failure: FailureOther, Detail: err.Error()}
-	case code != http.StatusOK:
-		return classify(code, body)
+	case resp.StatusCode != http.StatusOK:
+		return classify(resp.StatusCode, body)
 	}
 	var answer struct {
 		Kind  string            `json:"kind"`
@@ -84,25 +97,6 @@ func (p *prober) ask(ctx context.Context, node string) Answer {
 		return Answer{Failure: FailureOther, Detail: "the answer is not a Flagz object with flags"}
 	}
 	return Answer{Flags: answer.Flags}
-}
-
-func (p *prober) get(ctx context.Context, from *url.URL) (code int, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Accept", mediaTypes)
-	resp, err := p.client.Do(req)
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // the URL is not useful to the reader
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	return resp.StatusCode, body, err
 }
 
 // classify returns the failure for an HTTP status other than 200. The API server's own errors are Status objects, the

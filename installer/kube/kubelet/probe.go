@@ -109,25 +109,17 @@ func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod
 }
 
 // readProbe reads a Pod that has ended.
-func readProbe(pod *corev1.Pod) (Answer, bool) {
-	switch pod.Status.Phase {
-	case corev1.PodSucceeded:
-		for i := range pod.Status.ContainerStatuses {
-			if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
+func readProbe(pod *corev1.Pod) (a Answer, ended bool) {
+	why := strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
+			if pod.Status.Phase == corev1.PodSucceeded {
 				return parseProbe(t.Message), true
 			}
+			why = fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
 		}
-	case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
-	case corev1.PodFailed:
-		why := pod.Status.Reason + " " + pod.Status.Message
-		for i := range pod.Status.ContainerStatuses {
-			if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
-				why = fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
-			}
-		}
-		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+why, ": ")}, true
 	}
-	return Answer{}, false
+	return Answer{Failure: FailureOther, Detail: "it failed: " + why}, pod.Status.Phase == corev1.PodFailed
 }
 
 // parseProbe parses the output of probeScript: flags as --name=value, or --name and value on two lines. A missing

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/node"
 )
 
 // Verdict is whether a kubelet runs with --cloud-provider=external.
@@ -81,20 +80,14 @@ func Judge(f Facts) NodeVerdict {
 
 // settle sets verdict and remedy by the first evidence that is not Unknown.
 func (v *NodeVerdict) settle(d cluster.Distribution) {
-	v.Verdict, v.Remedy = Unknown, ""
+	v.Verdict = Unknown
 	for _, e := range v.Evidence {
 		if e.Says != Unknown {
 			v.Verdict = e.Says
 			break
 		}
 	}
-	switch v.Verdict {
-	case External:
-	case NotExternal:
-		v.Remedy = remedies[d]
-	case Unknown:
-		v.Remedy = fixes[v.Failure]
-	}
+	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: fixes[v.Failure]}[v.Verdict]
 }
 
 func fromFlags(source string, a Answer) []Evidence {
@@ -115,73 +108,80 @@ func fromFlags(source string, a Answer) []Evidence {
 
 const flagCloudProvider = "cloud-provider"
 
-// argsAnnotations are the annotations in which k3s and RKE2 store the command line of a node's agent or server.
-var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
+// serverArgs is the command line of a node's k3s or RKE2.
+type serverArgs struct {
+	annotation   string // that holds it
+	server       bool   // not an agent
+	disabled     bool   // --disable-cloud-controller
+	provider     string // --cloud-provider-name, which RKE2 passes to the kubelet too
+	kubelet      string // --kubelet-arg=cloud-provider=...
+	kubeletGiven bool
+}
 
-// nodeArgs parses the command line annotation, which is a JSON array.
-func nodeArgs(n *corev1.Node) (annotation string, args []string) {
-	for _, key := range argsAnnotations {
-		raw, ok := n.Annotations[key]
-		if ok && json.Unmarshal([]byte(raw), &args) == nil {
-			return key, args
+// argsOf parses the annotation in which k3s or RKE2 stores a command line as a JSON array; nil without one.
+func argsOf(n *corev1.Node) *serverArgs {
+	for _, key := range []string{"k3s.io/node-args", "rke2.io/node-args"} {
+		var argv []string
+		if json.Unmarshal([]byte(n.Annotations[key]), &argv) != nil {
+			continue
 		}
+		a := &serverArgs{annotation: key, server: len(argv) > 0 && argv[0] == "server"}
+		for i, arg := range argv {
+			name, value, joined := strings.Cut(arg, "=")
+			if !joined {
+				value = append(argv, "")[i+1]
+			}
+			switch name {
+			case "--disable-cloud-controller":
+				a.disabled = value != "false"
+			case "--cloud-provider-name":
+				a.provider = value
+			case "--kubelet-arg":
+				if flag, v, _ := strings.Cut(strings.TrimLeft(value, "-"), "="); flag == flagCloudProvider {
+					a.kubelet, a.kubeletGiven = v, true
+				}
+			}
+		}
+		return a
 	}
-	return "", nil
+	return nil
+}
+
+// RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in
+// cloud controller.
+func RunsCloudController(n *corev1.Node) bool {
+	a := argsOf(n)
+	return a != nil && a.server && !a.disabled && a.provider == ""
 }
 
 // disablesCloudController reports whether a node's k3s or RKE2 was started with
 // --disable-cloud-controller.
 func disablesCloudController(n *corev1.Node) bool {
-	_, args := nodeArgs(n)
-	given := options(args, "--disable-cloud-controller")
-	return len(given) > 0 && given[0] != "false"
+	a := argsOf(n)
+	return a != nil && a.disabled
 }
 
 func fromNodeArgs(f Facts) []Evidence {
-	key, args := nodeArgs(f.Node)
-	if key == "" {
+	a := argsOf(f.Node)
+	if a == nil {
 		return nil
 	}
-	value, given := kubeletArg(args, flagCloudProvider)
-	names := options(args, "--cloud-provider-name") // RKE2 passes its value to the kubelet too
-	e := Evidence{"annotation " + key, "the built-in cloud controller is on, which starts kubelets as external", External}
+	e := Evidence{"annotation " + a.annotation, "the built-in cloud controller is on, which starts kubelets as external", External}
 	switch {
-	case given:
-		e.Detail = "--kubelet-arg=cloud-provider=" + value
-		if value != string(External) {
+	case a.kubeletGiven:
+		e.Detail = "--kubelet-arg=cloud-provider=" + a.kubelet
+		if a.kubelet != string(External) {
 			e.Says = NotExternal
 		}
-	case len(names) > 0:
-		e.Detail = "--cloud-provider-name=" + names[len(names)-1]
-		if names[len(names)-1] != string(External) {
+	case a.provider != "":
+		e.Detail = "--cloud-provider-name=" + a.provider
+		if a.provider != string(External) {
 			e.Says = Unknown
 		}
-	case f.CloudControllerDisabled || disablesCloudController(f.Node):
+	case f.CloudControllerDisabled || a.disabled:
 		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
 	}
 	return []Evidence{e}
-}
-
-// options returns the values of all --name=VALUE and --name VALUE.
-func options(args []string, name string) (values []string) {
-	for i, a := range args {
-		if v, joined := strings.CutPrefix(a, name+"="); joined {
-			values = append(values, v)
-		} else if a == name {
-			values = append(values, append(args, "")[i+1])
-		}
-	}
-	return values
-}
-
-// kubeletArg finds --kubelet-arg=NAME=VALUE or --kubelet-arg NAME=VALUE; the last one counts.
-func kubeletArg(args []string, name string) (value string, ok bool) {
-	for _, arg := range options(args, "--kubelet-arg") {
-		if n, v, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); n == name {
-			value, ok = v, true
-		}
-	}
-	return value, ok
 }
 
 // fromNode returns the evidence in the Node object.
@@ -194,15 +194,9 @@ func fromNode(n *corev1.Node) []Evidence {
 			ip + "; only a kubelet with --cloud-provider=external keeps it", External,
 		})
 	}
-	for _, t := range n.Spec.Taints {
-		if t.Key != cloudproviderapi.TaintExternalCloudProvider {
-			continue
-		}
-		e := Evidence{"taint " + t.Key, fmt.Sprintf("effect %s; kubelets set NoSchedule, so it was set by hand or by csccm", t.Effect), Unknown}
-		if t.Effect == corev1.TaintEffectNoSchedule && t.Value == "true" {
-			e.Detail, e.Says = "set when the kubelet registered", External
-		}
-		out = append(out, e)
+	byKubelet := corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&byKubelet) && t.Value == byKubelet.Value }) { // csccm sets another effect
+		out = append(out, Evidence{"taint " + byKubelet.Key, "set when the kubelet registered", External})
 	}
 	// A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation
 	// shows. In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that controller
@@ -212,9 +206,6 @@ func fromNode(n *corev1.Node) []Evidence {
 		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
 	case !told && len(n.Status.Addresses) > 0 && WritesAddresses(n):
 		out = append(out, Evidence{"managedFields", "the kubelet writes the node's addresses itself", NotExternal})
-	}
-	if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err == nil && kind != node.KindNone {
-		out = append(out, Evidence{"providerID", n.Spec.ProviderID + "; says who initialised the node once, not how its kubelet runs now", Unknown})
 	}
 	return out
 }
@@ -250,13 +241,4 @@ var remedies = map[cluster.Distribution]string{
 		"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`",
 	cluster.ClusterAPI: "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled",
 	cluster.Unknown:    "start the kubelet with --cloud-provider=external and restart it",
-}
-
-// RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in
-// cloud controller.
-func RunsCloudController(n *corev1.Node) bool {
-	_, args := nodeArgs(n)
-	return len(args) > 0 && args[0] == "server" && !disablesCloudController(n) && !slices.ContainsFunc(args, func(a string) bool {
-		return strings.HasPrefix(a, "--cloud-provider-name")
-	})
 }

@@ -44,6 +44,7 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 	return verdicts
 }
 
+// newProber returns nil without a connection.
 func newProber(c *cluster.Cluster) *prober {
 	if c.REST == nil { // in tests
 		return nil

@@ -132,7 +132,6 @@ var rows = []Right{
 	need("create update", "leases.coordination.k8s.io", System, "takeover", "holds the lease between the two controllers"),
 	need("get", "services", Everywhere, "takeover", "annotations that an earlier takeover has written"),
 	need("patch", "services", Everywhere, "takeover migrate-rules", "annotations that keep settings (`--pin`) and the previous state (`--undo`)"),
-	need("get update", "services", Everywhere, "uninstall", "their finalizer").when("`--remove-finalizers` is given"),
 
 	// Shell completion.
 	need("list", "namespaces services nodes", Everywhere, "completion", "names to choose from").without("no names are offered"),

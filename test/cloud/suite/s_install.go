@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -33,7 +36,8 @@ func uninstalled(e *env) string {
 // orphans uninstalls with a load balancer in place and deletes its Service; the controller of the next install removes what is left.
 func orphans(e *env) string {
 	ip := e.served("web")
-	e.uninstall("--orphan-load-balancers", "--remove-finalizers")
+	e.uninstall("--orphan-load-balancers")
+	must.Get(e.services().Patch(e.ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	e.remove("web")
 	all := e.addresses()
 	must.Be(all[ip] != "", "address %s was to be left, the account has %v", ip, all)
