@@ -300,7 +300,7 @@ func faults() []fault {
 		{code: "LB-001", outcome: check.Failed, says: "would forward port 80/tcp", inject: func(t *testing.T, w *world) {
 			w.changeService(t, func(s *corev1.Service) { s.Annotations[annotation.Mode] = annotation.Direct })
 		}},
-		{code: "LB-002", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
+		{code: "LB-002", outcome: check.Failed, says: "2 rules too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
 	}...)
 }
 

@@ -214,7 +214,7 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	for _, c := range same {
 		if hasAddress(s, c.PublicIP) {
 			if keeper != nil {
-				return nil, "both addresses are in the Service's status"
+				return nil, "both are on addresses of the Service"
 			}
 			keeper = c
 		}
