@@ -108,14 +108,15 @@ func TestCheckCertificate(t *testing.T) {
 
 func TestCertificateLife(t *testing.T) {
 	t.Parallel()
-	h := startLB(t)
+	h := startScript(t, "balancer", Options{})
 	rsaKey := newRSA(t)
 	cert := newPair(t, rsaKey, nil, h.clock.Now().Add(-time.Hour), h.clock.Now().Add(time.Hour))
-	account, ok := h.sim.st.AccountIn(h.sim.st.Domains.Rows[1], "a")
-	require.True(t, ok)
-	h.set("cert", cert.pem, "key", pemBlock("PRIVATE KEY", pkcs8(t, rsaKey)), "d", h.idOf("domains", "d"), "p", h.idOf("projects", "p"),
-		"a", account.UUID, "ssl", h.rule("443", "protocol", "ssl"), "none", h.rule("81"))
-	h.play(`
+	h.set("cert", cert.pem, "key", pemBlock("PRIVATE KEY", pkcs8(t, rsaKey))).play(`
+		set d {domains:d}
+		set p {projects:p}
+		set a {accounts:a}
+		d/a createLoadBalancerRule publicipid={ip} name=lb-443 algorithm=source publicport=443 privateport=1 protocol=ssl openfirewall=false > ssl
+		d/a createLoadBalancerRule publicipid={ip} name=lb-81 algorithm=source publicport=81 privateport=1 openfirewall=false > none
 		d/a uploadSslCert name=web certificate={cert} privatekey={key} \
 			=> account=a certchain=- loadbalancerrulelist=- privatekey=- certificate~BEGIN > web
 		+ name=web2 > second

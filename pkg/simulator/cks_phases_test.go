@@ -15,157 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClusterPhases steps the clock through the jobs of a cluster. The job of a command takes a second, and so does
-// each VM, the change of the rules, and what happens inside the VMs.
-func TestClusterPhases(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(`& ` + newCluster + ` size=2 > k
-		owner listKubernetesClusters id={k} => state=Starting endpoint="" size=2 virtualmachines#=1 virtualmachines.0.state=Starting > \
-				networkid=net ipaddressid=ip
-		wait 1s
-		owner listKubernetesClusters id={k} => virtualmachines#=2 virtualmachines.0.state=Running virtualmachines.1.state=Starting \
-			virtualmachines.1.name~c1-node-
-		wait 2s
-		owner listKubernetesClusters id={k} => state=Starting virtualmachines#=3 virtualmachines.2.state=Running
-		owner listFirewallRules ipaddressid={ip} => count 0
-		owner getKubernetesClusterConfig id={k} => 530/9999 Setup is in progress for Kubernetes cluster : c1, config not available at this moment
-		wait 1s
-		owner listFirewallRules ipaddressid={ip} => count 2
-		owner listKubernetesClusters id={k} => state=Starting endpoint=""
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Running endpoint~:6443/ > virtualmachines.1.id=first virtualmachines.2.id=second
-		owner getKubernetesClusterConfig id={k} => name=c1
-
-		& owner scaleKubernetesCluster id={k} size=4
-		owner listKubernetesClusters id={k} => state=Scaling size=2 virtualmachines#=4 virtualmachines.3.state=Starting
-		owner getKubernetesClusterConfig id={k} => name=c1
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Scaling virtualmachines#=5 virtualmachines.3.state=Running
-		owner listFirewallRules ipaddressid={ip} => count 2 endport=6443 /firewallrule.1.endport=2224
-		wait 2s
-		owner listFirewallRules ipaddressid={ip} => count 2 endport=2226
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Running size=4
-		& owner scaleKubernetesCluster id={k} size=2
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Scaling size=4 virtualmachines#=4
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Scaling virtualmachines#=3 virtualmachines.1.id={first} virtualmachines.2.id={second}
-		wait 2s
-		owner listKubernetesClusters id={k} => state=Running size=2
-
-		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
-		& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Upgrading kubernetesversionname=v1.31.1 virtualmachines.0.kubernetesnodeversion=1.32.0 \
-			virtualmachines.1.kubernetesnodeversion=1.31.1
-		wait 2s
-		owner listKubernetesClusters id={k} => state=Running kubernetesversionname=v1.32.0 virtualmachines.2.kubernetesnodeversion=1.32.0
-
-		& owner stopKubernetesCluster id={k}
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Stopping virtualmachines.0.state=Stopped virtualmachines.1.state=Stopping \
-				virtualmachines.2.state=Running
-		wait 3s
-		owner listKubernetesClusters id={k} => state=Stopped
-		& owner startKubernetesCluster id={k}
-		owner listKubernetesClusters id={k} => state=Starting virtualmachines.0.state=Starting virtualmachines.1.state=Stopped
-		wait 3s
-		owner listKubernetesClusters id={k} => state=Starting virtualmachines.2.state=Running
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Running
-		& owner deleteKubernetesCluster id={k}
-		wait 1s
-		owner listKubernetesClusters id={k} => state=Destroying virtualmachines#=2
-		wait 2s
-		owner listKubernetesClusters id={k} => state=Destroying virtualmachines#=0
-		owner listNetworks id={net} => count 1
-		wait 1s
-		owner listKubernetesClusters id={k} => count 0
-		owner listNetworks id={net} => count 0
-	`)
-}
-
-// TestClusterFailures: each failure ends the job with CloudStack's text and leaves the cluster in CloudStack's state.
-func TestClusterFailures(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ fault, script string }{
-		"no room for a new cluster": {"createKubernetesCluster:capacity", newCluster + ` \
-				=> job 530 Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster:
-			owner listKubernetesClusters => state=Error virtualmachines#=0 > k
-			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found for Kubernetes cluster : c1
-			owner deleteKubernetesCluster id={k}`},
-		"rules": {"createKubernetesCluster:router-refuses", newCluster + ` \
-				=> job 530 Failed to setup Kubernetes cluster : c1, unable to setup network rules
-			owner listKubernetesClusters => state=Error virtualmachines#=2`},
-		"no API": {"createKubernetesCluster:api-unreachable", "& " + newCluster + ` > k
-			wait 59m
-			owner listKubernetesClusters id={k} => state=Starting
-			wait 2m
-			owner listKubernetesClusters id={k} => state=Error endpoint="" virtualmachines#=2
-			owner scaleKubernetesCluster id={k} size=2 => job 530 is in Error state and can not be scaled`},
-		"a node does not join": {"createKubernetesCluster:nodes-not-ready", "& " + newCluster + ` > k
-			wait 61s
-			owner listKubernetesClusters id={k} => state=Starting
-			wait 1h
-			owner listKubernetesClusters id={k} => state=Error endpoint~:6443/
-			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found`},
-		"time-outs are settings": {"createKubernetesCluster:api-unreachable", `
-			root updateConfiguration name=cloud.kubernetes.cluster.start.timeout value=50
-			` + newCluster + ` => job 530 Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint`},
-		"no room for a new node": {"scaleKubernetesCluster:capacity", newCluster + ` > k
-			owner scaleKubernetesCluster id={k} size=2 => job 530 Scaling failed for Kubernetes cluster : c1 in zone : z1, insufficient capacity
-			owner listKubernetesClusters id={k} => state=Running size=1`},
-		"a new node does not join": {"scaleKubernetesCluster:nodes-not-ready", newCluster + ` > k
-			& owner scaleKubernetesCluster id={k} size=2
-			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert size=1 virtualmachines#=3
-			owner scaleKubernetesCluster id={k} size=1 => job 530 is in Alert state and can not be scaled`},
-		"an upgraded node does not come back": {"upgradeKubernetesCluster:nodes-not-ready", newCluster + ` > k
-			root addKubernetesSupportedVersion semanticversion=1.31.2 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
-			& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
-			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1
-			owner startKubernetesCluster id={k} => state=Running`},
-		"no API after a stop": {"startKubernetesCluster:api-unreachable", newCluster + ` > k
-			owner stopKubernetesCluster id={k}
-			& owner startKubernetesCluster id={k}
-			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running
-			root deleteKubernetesCluster id={k}`},
-		"a job that fails": {"scaleKubernetesCluster:job-fails:text=no", newCluster + ` > k
-			owner scaleKubernetesCluster id={k} size=2 => job 530 no
-			owner listKubernetesClusters id={k} => state=Running virtualmachines#=2`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := startCKS(t)
-			f, err := ParseFault(tc.fault)
-			require.NoError(t, err)
-			h.sim.Inject(f)
-			h.play(tc.script)
-		})
-	}
-}
-
 func TestKubernetesISO(t *testing.T) {
 	t.Parallel()
-	h := startYAML(t, cksWorld+`
-kubernetesVersions:
-  - {semanticVersion: 1.31.1}
-  - {semanticVersion: 1.31.2, isoState: Failed}
-  - {semanticVersion: 1.31.3, isoState: Missing}
-`)
-	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "version", h.idOf("kubernetesVersions", "v1.31.1"))
+	w := readWorld(t, "kubernetes.yaml")
+	w.KubernetesVersions = []KubernetesVersion{{Semantic: "1.31.2", ISOState: "Failed"}, {Semantic: "1.31.3", ISOState: "Missing"}}
+	h := startScript(t, "kubernetes", Options{World: w})
 	h.play(`
-		owner listKubernetesSupportedVersions => isostate=Ready /kubernetessupportedversion.1.isostate=Failed \
-				/kubernetessupportedversion.2.isostate=- \
-			/kubernetessupportedversion.2.isoid=- /kubernetessupportedversion.1.id~ > /kubernetessupportedversion.1.id=failed \
-			/kubernetessupportedversion.2.id=missing
-		` + newCluster + ` kubernetesversionid={failed} => 530/9999 ISO associated with version ID: {failed} is not in Ready state for \
+		owner listKubernetesSupportedVersions => isostate=Failed /kubernetessupportedversion.1.isostate=- /kubernetessupportedversion.1.isoid=- \
+			/kubernetessupportedversion.2.isostate=Ready > failed /kubernetessupportedversion.1.id=missing
+		newCluster kubernetesversionid={failed} => 530/9999 ISO associated with version ID: {failed} is not in Ready state for \
 				datacenter ID: {zone}
 		+ kubernetesversionid={missing} => 530/9999 Invalid ISO associated with version ID: {missing}
-		` + newCluster + ` > k
+		newCluster > k
 		owner upgradeKubernetesCluster id={k} kubernetesversionid={failed} \
 				=> job 530 ISO associated with version : v1.31.2 is not in Ready state for datacenter : z1
 		+ kubernetesversionid={missing} => job 530 Invalid ISO associated with version : v1.31.3
@@ -175,10 +36,10 @@ kubernetesVersions:
 	h.play(`
 		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso \
 				=> isostate=Creating > new
-		` + newCluster + ` name=c2 kubernetesversionid={new} => 530/9999 is not in Ready state
+		newCluster name=c2 kubernetesversionid={new} => 530/9999 is not in Ready state
 		wait 1m
 		owner listKubernetesSupportedVersions id={new} => isostate=Ready
-		` + newCluster + ` name=c2 kubernetesversionid={new}
+		newCluster name=c2 kubernetesversionid={new}
 	`)
 }
 
@@ -245,11 +106,11 @@ func (i *inside) Delete(ctx context.Context, c *InsideCluster) error {
 	return i.called(ctx, c, "delete %s %d", c.Name, len(c.Nodes))
 }
 
-// startInside is startCKS with a ClusterInside.
+// startInside is the world of Kubernetes clusters with a ClusterInside.
 func startInside(t *testing.T) (*env, *inside) {
 	t.Helper()
 	in := &inside{proceed: make(chan error)}
-	h := startCKSWith(t, Options{Inside: in})
+	h := startScript(t, "kubernetes", Options{Inside: in})
 	t.Cleanup(h.sim.Close)
 	return h, in
 }
@@ -283,7 +144,7 @@ func TestClusterInside(t *testing.T) {
 			require.Equal(h.t, "Starting", h.first(h.call("owner", "listKubernetesClusters", "id", c.ID), "kubernetescluster")["state"])
 		}
 	}
-	h.play(`& ` + newCluster + ` > k
+	h.play(`& newCluster > k
 		wait 10m
 		owner listKubernetesClusters id={k} => state=Starting virtualmachines#=2 virtualmachines.1.state=Running > ipaddress=ip`)
 	in.goesOn(h, fmt.Sprintf("start c1 1.31.1 %v", kinds(seenNodes(h))), nil, "Running")
@@ -332,7 +193,7 @@ func seenNodes(h *env) (out []InsideNode) {
 func TestClusterRestart(t *testing.T) {
 	t.Parallel()
 	h, in := startInside(t)
-	h.play("& " + newCluster + ` > k jobid=job
+	h.play(`& newCluster > k jobid=job
 		wait 1s
 		owner listKubernetesClusters id={k} => virtualmachines.1.state=Starting`)
 	h.sim.Restart(0)
@@ -340,7 +201,7 @@ func TestClusterRestart(t *testing.T) {
 		wait 1m
 		owner listKubernetesClusters id={k} => state=Starting virtualmachines.0.state=Running virtualmachines.1.state=Stopped
 		owner deleteKubernetesCluster id={k} => job 530 in state: Starting
-		& ` + newCluster + ` name=c2 > two
+		& newCluster name=c2 > two
 		wait 10s`)
 	require.Eventually(t, func() bool {
 		h.sim.runDue()

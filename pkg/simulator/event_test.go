@@ -12,50 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-func TestEvents(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{})
-	h.tenant("dev", "alice")
-	h.tenant("dev", "bob")
-	h.tenant("dev", "boss", "accounttype", "2")
-	h.play(`
-		dev/alice createProject name=p1 > p
-		dev/alice listEvents type=PROJECT.CREATE => count 4 > /event.3.id=first id=last  # the newest first
-		dev/alice listEvents type=PROJECT.CREATE => state=Completed level=INFO account=alice resourceid={p} parentid={first} \
-			description="Successfully completed creating project. Project Id: {p}" /event.1.state=Started /event.1.parentid={first} \
-			/event.2.state=Scheduled /event.2.parentid={first} /event.3.state=Created /event.3.parentid=-
-		dev/alice listEvents startid={first} => count 4
-		dev/alice listEvents resourceid={p} resourcetype=Project => count 4
-		dev/alice listEvents resourceid={p} => 431/4350 resourceid parameter must be used with resourcetype parameter
-		dev/alice listEvents resourcetype=Cow => 431/4350 Invalid resourcetype
-		dev/alice listEvents state=Scheduled => count 1
-		dev/alice listEvents keyword=PROJECT enddate=2026-01-02 => count 4
-		dev/alice listEvents enddate=2026-01-01 => count 0
-		dev/alice listEvents startdate=soon => 431/9999 Unable to parse date soon for command listevents
-		dev/alice listEvents type=PROJECT.CREATE level=INFO => count 4
-		dev/alice listEvents type=PROJECT.CREATE level=ERROR => count 0
-
-		dev/bob listEvents type=PROJECT.CREATE => count 0
-		dev/bob listEvents type=PROJECT.CREATE id={first} => count 0
-		dev/boss listEvents type=PROJECT.CREATE => count 0
-		dev/boss listEvents type=PROJECT.CREATE listall=true => count 4
-		dev/boss listEvents type=PROJECT.CREATE id={first} => count 1
-		admin listEvents type=PROJECT.CREATE => count 0
-		admin listEvents type=PROJECT.CREATE listall=true => count 4
-
-		# A job that fails, and a synchronous command that does.
-		dev/alice addAccountToProject projectid={p} account=nobody => job 431 Unable to find account
-		dev/alice listEvents projectid={p} level=ERROR => type=PROJECT.ACCOUNT.ADD project=p1
-		root createDomain name=dev => 431/4350 already exists
-		root listEvents type=DOMAIN.CREATE => level=ERROR description="Error while creating Domain"
-	`)
-	h.login("alice", "pw", "/dev")
-	h.play(`
-		dev/alice listEvents type=USER.LOGIN => id~
-		dev/alice listEvents type=PROJECT.CREATE => count 4
-	`)
-}
-
 func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})

@@ -180,22 +180,3 @@ func TestOwnedTables(t *testing.T) {
 		}
 	})
 }
-
-// TestTagsOutliveTheirAccount: the addresses of a deleted account become free with their tags, those of a release without.
-func TestTagsOutliveTheirAccount(t *testing.T) {
-	t.Parallel()
-	startNetwork(t).play(`
-		d/a associateIpAddress networkid={net} ipaddress=203.0.113.30 > kept
-		d/a associateIpAddress networkid={net} ipaddress=203.0.113.31 > released
-		d/a createTags resourceids={kept},{released} resourcetype=PublicIpAddress tags[0].key=k tags[0].value=v
-		d/a disassociateIpAddress id={released}
-		root deleteProject id={projects:p} cleanup=true
-		root listAccounts name=a domainid={d} > a
-		root deleteAccount id={a}
-		d/b createNetwork zoneid={zone} name=theirs networkofferingid={isolated} > theirs
-		d/b associateIpAddress networkid={theirs} ipaddress=203.0.113.30
-		d/b associateIpAddress networkid={theirs} ipaddress=203.0.113.31
-		d/b listPublicIpAddresses id={kept} => tags#=1
-		d/b listPublicIpAddresses id={released} => tags#=0
-	`)
-}

@@ -130,7 +130,7 @@ func (h *env) arm(text string) {
 
 func TestFaultAnswers(t *testing.T) {
 	t.Parallel()
-	h := startVMs(t, 0)
+	h := startScript(t, "vms", Options{})
 	for _, c := range [][2]string{
 		{"*:throttled:delay=1500ms,count=1", "listZones => 429/9999 please retry after [1500] ms."},
 		{"*:maintenance", "listZones => ok"}, // only jobs are refused
@@ -180,41 +180,10 @@ func TestFaultDelay(t *testing.T) {
 	require.Equal(t, 200, <-done)
 }
 
-// TestRouterRefuses compares with the recorded cases inject.*: what the jobs say and what is left.
-func TestRouterRefuses(t *testing.T) {
-	t.Parallel()
-	h := startVMs(t, 0)
-	h.play(`
-		k8s-owner listPublicIpAddresses ipaddress=203.0.113.20 > ip
-		k8s-owner listFirewallRules > fw
-		k8s-owner listVirtualMachines name=demo-cp-1 > vm
-		k8s-owner listLoadBalancerRuleInstances id={rule} > member`)
-	h.arm("*:router-refuses")
-	before := h.call(owner, "listLoadBalancerRules").raw
-	h.play(`
-		k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm} => job 530 Failed to assign load balancer rule
-		k8s-owner removeFromLoadBalancerRule id={rule} virtualmachineids={member} => job 530 Failed to remove specified load balancer rule id for
-		k8s-owner updateLoadBalancerRule id={rule} algorithm=source protocol=tcp \
-			=> job 530 Failed to update load balancer rule: LoadBalancer {"name":"
-		k8s-owner deleteLoadBalancerRule id={rule} => job 530 Unable to remove load balancer rule LoadBalancer {"name":"
-		k8s-owner createFirewallRule ipaddressid={ip} protocol=tcp startport=9 => job 530 Failed to create firewall rule
-		k8s-owner deleteFirewallRule id={fw} => job 530 Failed to delete firewall rule`)
-	require.Equal(t, before, h.call(owner, "listLoadBalancerRules").raw, "the state is as before")
-	h.play(`
-		k8s-owner createTags resourceids={ip} resourcetype=PublicIpAddress tags[0].key=k tags[0].value=v
-		k8s-owner disassociateIpAddress id={ip} => job 530 Failed to disassociate ip address
-		k8s-owner listPublicIpAddresses id={ip} => count 0  # an address in state Releasing shows in no default list
-		k8s-owner listLoadBalancerRules => state=Deleting`)
-	h.sim.faults.Remove(0)
-	h.play(`
-		k8s-owner disassociateIpAddress id={ip}
-		k8s-owner listLoadBalancerRules => count 0`)
-}
-
 // TestRestart is the recorded case restart.job-right-after-restart.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	h := startVMs(t, time.Minute)
+	h := startScript(t, "vms", Options{Latency: LatencyProfile{Job: time.Minute}})
 	login, session := h.login("admin", "password", "")
 	require.Equal(t, 200, login.status)
 	h.ok(session("listZones"))
@@ -300,41 +269,6 @@ const owner = "k8s-owner"
 func (h *env) network() string { return h.netID("k8s-net") }
 
 func (h *env) legacyIP() string { return h.ipID("203.0.113.20") }
-
-func TestJobLife(t *testing.T) {
-	t.Parallel()
-	startVMs(t, 5*time.Second).play(`
-		& k8s-owner associateIpAddress networkid={net} > ip jobid=job
-		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0 /jobresult=- /managementservername=localhost /jobinstanceid={ip}
-		k8s-owner listAsyncJobs => count 1
-		# The row is there before the answer; the default list does not show it.
-		k8s-owner listPublicIpAddresses id={ip} => count 0
-		k8s-owner listPublicIpAddresses id={ip} allocatedonly=false => state=Allocating
-		k8s-owner createLoadBalancerRule publicipid={ip} name=n algorithm=source publicport=1 privateport=1 => 431/4350 invalid IP address ID
-		wait 5s
-		k8s-owner queryAsyncJobResult jobid={job} \
-			=> /jobstatus=1 /managementservername=- /cmd=org.apache.cloudstack.api.command.user.address.AssociateIPAddrCmd
-		k8s-owner listAsyncJobs => count 0
-		wait 25h  # job.expire.minutes
-		k8s-owner associateIpAddress networkid={net}
-		k8s-owner queryAsyncJobResult jobid={job} => 431/9999 entity does not exist
-	`)
-}
-
-func TestCustomJobID(t *testing.T) {
-	t.Parallel()
-	startVMs(t, 0).set("job", "11111111-2222-4333-8444-555555555555").play(`
-		k8s-owner associateIpAddress networkid={net} customjobid={job} > ip
-		k8s-owner queryAsyncJobResult jobid={job} => /jobinstanceid={ip}
-		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 0
-		k8s-owner associateIpAddress networkid={net} customjobid={job} => 530/9999 {internal}
-		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 1 > stuck
-		k8s-owner associateIpAddress networkid={net} customjobid=hello => 431/4350 UUID: hello doesn't follow the UUID format
-		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 2
-		k8s-owner disassociateIpAddress id={stuck}
-		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 1
-	`)
-}
 
 // TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.
 func TestCreatesOnOneAddressWait(t *testing.T) {

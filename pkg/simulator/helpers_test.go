@@ -28,6 +28,7 @@ type env struct {
 	url   string
 	admin string            // URL of the integration port
 	vars  map[string]string // of play
+	calls map[string]string // beginnings of calls by their names in play
 
 	jobTime time.Duration // how long expect waits for a job
 }
@@ -49,7 +50,11 @@ func start(t *testing.T, o Options) *env {
 	t.Cleanup(srv.Close)
 	t.Cleanup(integration.Close)
 	h.url, h.admin = srv.URL+"/client/api", integration.URL+"/client/api"
-	h.vars = map[string]string{"denied": wire.NoAccessText, "internal": wire.InternalErrorText, "ROOT": sim.st.Root().UUID, "nowhere": nowhere}
+	h.calls, h.vars = map[string]string{}, map[string]string{
+		"denied": wire.NoAccessText, "internal": wire.InternalErrorText, "ROOT": sim.st.Root().UUID, "nowhere": nowhere,
+		"long": strings.Repeat("n", 256), "control": "a\x01b", "tab": "a\tb", "lines": "a\r\nb", "rocket": "x\U0001F680",
+		"ranges60": manyRanges(RouterRanges), "ranges61": manyRanges(RouterRanges + 1),
+	}
 	for name, offering := range offerings {
 		for _, o := range sim.st.NetOffs.Rows {
 			if o.Spec.Name == offering {
@@ -58,14 +63,6 @@ func start(t *testing.T, o Options) *env {
 		}
 	}
 	return h
-}
-
-// startYAML serves a world whose jobs take a second.
-func startYAML(t *testing.T, text string) *env {
-	t.Helper()
-	w, err := LoadWorld(strings.NewReader(text))
-	require.NoError(t, err)
-	return start(t, Options{World: w, Latency: LatencyProfile{Job: time.Second}})
 }
 
 // offerings are network offerings by their names in scripts.
@@ -204,6 +201,8 @@ func (h *env) first(a answer, name string) map[string]any {
 	require.NotEmpty(h.t, l, a.raw)
 	return l[0]
 }
+
+const nowhere = "00000000-0000-4000-8000-000000000000" // an id of no object
 
 func id(m map[string]any) string { return m["id"].(string) }
 

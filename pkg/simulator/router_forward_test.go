@@ -15,7 +15,7 @@ import (
 func TestRouterForwards(t *testing.T) {
 	t.Parallel()
 	some := func(s ...string) []netip.Prefix { return prefixes(s) }
-	vpc := startYAML(t, routerWorld)
+	vpc := startScript(t, "router", Options{})
 	vpc.play(`
 		a replaceNetworkACLList networkid={networks:tier} aclid={aclLists:l}
 		a createPortForwardingRule ipaddressid={ips:203.0.113.9} networkid={networks:tier} protocol=tcp publicport=81 privateport=85 virtualmachineid={vms:tier-1} \
@@ -33,7 +33,7 @@ func TestRouterForwards(t *testing.T) {
 		Filter: []RouterFilter{{Sources: some("192.0.2.1/32")}},
 	}}, forwards)
 
-	isolated := startNetwork(t)
+	isolated := startScript(t, "network", Options{})
 	isolated.play(`
 		d/a associateIpAddress networkid={net} > ip ipaddress=address
 		d/a createPortForwardingRule ipaddressid={ip} protocol=udp publicport=7000 publicendport=7009 privateport=7000 privateendport=7009 \

@@ -7,13 +7,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -185,7 +182,11 @@ func (s *scenario) run(step step) (why string) {
 		s.h.sim.Restart(0)
 		return ""
 	case "take-addresses", "give-addresses":
-		s.addresses(step.command == "take-addresses")
+		from, to := store.IPReserved, store.IPFree
+		if step.command == "take-addresses" {
+			from, to = to, from
+		}
+		s.h.reserve(from, to)
 		return ""
 	case "upload-certificate":
 		s.uploadCertificate(step)
@@ -298,21 +299,6 @@ func (s *scenario) rememberKeys(c *goldenCase, got reply) {
 	s.keep(caller, plain)
 }
 
-// addresses takes all free addresses of the zone, or gives them back: no command of a cloud that is not ours does so.
-func (s *scenario) addresses(take bool) {
-	from, to := store.IPReserved, store.IPFree
-	if take {
-		from, to = to, from
-	}
-	s.h.sim.mu.Lock()
-	defer s.h.sim.mu.Unlock()
-	for _, ip := range s.h.sim.st.IPs.Rows {
-		if ip.State == from {
-			ip.State = to
-		}
-	}
-}
-
 // uploadCertificate makes a certificate and uploads it.
 func (s *scenario) uploadCertificate(step step) {
 	key, now := newRSA(s.t), s.h.clock.Now()
@@ -323,218 +309,6 @@ func (s *scenario) uploadCertificate(step step) {
 	resp, err := http.PostForm(s.h.url, q)
 	require.NoError(s.t, err)
 	s.ids.bindResult(s.t, step, s.h.ok(decode(s.t, resp)).body)
-}
-
-// play makes the calls of a script, one in each line:
-//
-//	USER COMMAND name=value name="a b" => ANSWER > NAME PATH=NAME
-//
-// USER root calls the integration port. A comment follows two blanks and #, and a line that ends with
-// a backslash goes on in the next. A job is waited for, except after & before USER. A line that begins with +
-// repeats the call before it with other parameters; name=- leaves one out. "wait 20s" advances the clock.
-// In parameters and answers, {NAME} is what an earlier line has bound with > (an id, or the member at PATH), and
-// {TABLE:NAME} is the id of an object of the store.
-//
-// ANSWER is what expect takes; without it the call and its job must succeed.
-func (h *env) play(script string) {
-	h.t.Helper()
-	var last step
-	for line := range strings.Lines(continued.ReplaceAllString(script, " ")) {
-		line, _, _ = strings.Cut(strings.TrimSpace(line), "  # ")
-		switch {
-		case line == "" || line[0] == '#':
-			continue
-		case strings.HasPrefix(line, "wait "):
-			d, err := time.ParseDuration(line[5:])
-			require.NoError(h.t, err)
-			h.clock.Step(d)
-			continue
-		}
-		s := parseStep(h.t, strings.Replace(line, "+ ", last.caller+" "+last.command+" ", 1))
-		if line[0] == '+' {
-			s.args = append(slices.Clone(last.args), s.args...)
-		} else {
-			last = s
-		}
-		values := map[string]string{} // the last value of a parameter counts
-		for _, p := range s.args {
-			values[p[0]] = p[1]
-		}
-		var pairs []string
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if values[name] != "-" {
-				pairs = append(pairs, name, h.resolve(values[name]))
-			}
-		}
-		var a answer
-		if s.caller == "root" {
-			a = h.root(s.command, pairs...)
-		} else {
-			a = h.post(s.caller, s.command, pairs...)
-		}
-		s.want = h.resolve(s.want)
-		object := h.expect(s, a)
-		for _, b := range s.binds {
-			value := pick(a, object, b[0])
-			require.NotNil(h.t, value, "%s: no %s in %s", line, b[0], a.raw)
-			h.vars[b[1]] = fmt.Sprint(value)
-		}
-	}
-}
-
-// set binds names for the scripts that follow: name, value, name, value ...
-func (h *env) set(pairs ...string) *env {
-	for i := 0; i < len(pairs); i += 2 {
-		h.vars[pairs[i]] = pairs[i+1]
-	}
-	return h
-}
-
-var continued = regexp.MustCompile(`\s*\\\n\s*`)
-
-var variable = regexp.MustCompile(`\{([A-Za-z]\w*)(?::([^{}]+))?\}`)
-
-// resolve replaces {NAME} and {TABLE:NAME}.
-func (h *env) resolve(text string) string {
-	return variable.ReplaceAllStringFunc(text, func(place string) string {
-		m := variable.FindStringSubmatch(place)
-		if m[2] == "" {
-			value, ok := h.vars[m[1]]
-			require.True(h.t, ok, "no line binds %s: %s", place, text)
-			return value
-		}
-		return h.idOf(m[1], m[2])
-	})
-}
-
-// idOf returns the id of the object with a name, or a public IP address, in a table of the store.
-func (h *env) idOf(table, name string) (found string) {
-	h.t.Helper()
-	eachTable(h.sim.st, func(of string, rows reflect.Value) {
-		if !strings.EqualFold(of, table) {
-			return
-		}
-		for i := range rows.Len() {
-			entity := rows.Index(i).Interface().(interface{ Ent() *store.Entity }).Ent()
-			for _, field := range []string{"Name", "Username", "Addr"} {
-				f := rows.Index(i).Elem().FieldByName(field)
-				if f.IsValid() && fmt.Sprint(f) == name && found == "" && !entity.Removed {
-					found = entity.UUID
-				}
-			}
-		}
-	})
-	require.NotEmpty(h.t, found, "no %s in %s", name, table)
-	return found
-}
-
-// expect checks the answer of a call, and of its job unless that is not waited for. What a step wants is one of
-//
-//	(nothing), ok      success
-//	431                this HTTP status
-//	431/4350 TEXT      errorcode, cserrorcode and a part of the text
-//	job 530 TEXT       the job fails with this code and text
-//	count 3            a list of three objects, on all pages
-//	a=b c.0.d~e f=- g#=2   members of the answer, or of its one or first object: equal, contains, absent, number of
-//	                   elements; a path from the whole answer begins with /. They may follow ok and "count 3".
-//
-// It returns the object that the answer, or the job's result, is about.
-func (h *env) expect(s step, a answer) map[string]any {
-	h.t.Helper()
-	body, kind, rest := a.body, "", s.want
-	if first, more, _ := strings.Cut(s.want, " "); wantKind.MatchString(first) {
-		kind, rest = first, more
-	}
-	var result map[string]any
-	if a.str("jobid") != "" && a.status == 200 && !s.async && s.command != "queryAsyncJobResult" {
-		h.clock.Step(h.jobTime)
-		job := h.ok(h.root("queryAsyncJobResult", "jobid", a.str("jobid")))
-		result, _ = job.body["jobresult"].(map[string]any)
-		if status := fmt.Sprint(job.body["jobstatus"]); (status == fmt.Sprint(store.JobDone)) == (kind == "job") {
-			h.t.Errorf("%s: the job has status %s: %v", s.line, status, result)
-		} else if kind == "job" {
-			code, text, _ := strings.Cut(rest, " ")
-			if fmt.Sprint(job.body["jobresultcode"]) != code || !strings.Contains(fmt.Sprint(result["errortext"]), text) {
-				h.t.Errorf("%s: %v", s.line, job.raw)
-			}
-			return result
-		}
-		body = result
-	}
-	switch {
-	case kind == "" || kind == "ok" || kind == "count":
-		if a.status != 200 {
-			h.t.Errorf("%s: %.400s", s.line, a.raw)
-		}
-	case strings.Contains(kind, "/"):
-		if got := fmt.Sprintf("%v/%v", a.body["errorcode"], a.body["cserrorcode"]); got != kind || !strings.Contains(a.str("errortext"), rest) {
-			h.t.Errorf("%s: %.400s", s.line, a.raw)
-		}
-		return nil
-	case kind == "job":
-		h.t.Errorf("%s: no job: %.400s", s.line, a.raw)
-		return nil
-	case fmt.Sprint(a.status) != kind:
-		h.t.Errorf("%s: status %d: %.400s", s.line, a.status, a.raw)
-	}
-	if kind == "count" {
-		var number string
-		number, rest, _ = strings.Cut(rest, " ")
-		if got := strconv.Itoa(count(body)); got != number {
-			h.t.Errorf("%s: %s objects: %.400s", s.line, got, a.raw)
-		}
-	}
-	object := subject(body)
-	for _, member := range fields(rest) {
-		h.member(s.line, answer{body: body, raw: a.raw}, object, member)
-	}
-	return object
-}
-
-var (
-	wantKind   = regexp.MustCompile(`^(ok|count|job|\d{3}|\d{3}/\S+)$`)
-	wantMember = regexp.MustCompile(`^([^=~#]+)(=|~|#=)(.*)$`)
-)
-
-// member checks one member of an answer.
-func (h *env) member(line string, a answer, object map[string]any, text string) {
-	h.t.Helper()
-	m := wantMember.FindStringSubmatch(text)
-	require.NotNil(h.t, m, "%s: %s is neither a code nor path=value", line, text)
-	got := pick(a, object, m[1])
-	shown := fmt.Sprint(got)
-	if f, ok := got.(float64); ok {
-		shown = strconv.FormatFloat(f, 'f', -1, 64)
-	}
-	if got == nil {
-		shown = "-"
-	}
-	switch list, _ := got.([]any); {
-	case m[2] == "=" && shown == m[3], m[2] == "~" && got != nil && strings.Contains(shown, m[3]), m[2] == "#=" && strconv.Itoa(len(list)) == m[3]:
-	default:
-		h.t.Errorf("%s: %s is %s in %.1500s", line, m[1], shown, fmt.Sprint(object))
-	}
-}
-
-// pick returns the member at a path of the object, or of the whole answer if the path begins with /.
-func pick(a answer, object map[string]any, path string) any {
-	if rest, ok := strings.CutPrefix(path, "/"); ok {
-		return lookup(a.body, rest)
-	}
-	return lookup(object, path)
-}
-
-// count returns the count of a list, or the length of the longest list in an answer without one.
-func count(body map[string]any) int {
-	if n, ok := body["count"].(float64); ok {
-		return int(n)
-	}
-	n := 0
-	for _, v := range body {
-		list, _ := v.([]any)
-		n = max(n, len(list))
-	}
-	return n
 }
 
 const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
