@@ -135,38 +135,6 @@ func TestPublishedPlaces(t *testing.T) {
 	}
 }
 
-func TestWrongPlaces(t *testing.T) {
-	t.Parallel()
-	root, _, byPath := read(t)
-	for address, want := range map[string]string{
-		version.Pages + "docs/checks.md#node-001":                    "",
-		version.Pages + "docs/checks.md#node-999":                    "no heading node-999",
-		version.Pages + "docs/check.md":                              "there is no docs/check.md",
-		version.Raw + "charts/icon.svg":                              "",
-		version.Repository + "/blob/master/README.md":                "no such place",
-		version.Repository + "/discussions":                          "no such place",
-		"http://github.com/csccm/csccm":                              "no such place",
-		"https://github.com/csccm/ccm":                               "no such place",
-		"https://charts.csccm.io":                                    "no such place",
-		"oci://" + version.Registry + "/charts":                      "",
-		version.Registry + "/cloudstack-ccm:v1.2.3":                  "",
-		version.Registry + "/cloudstack-csi:v1.2.3":                  "there is no cmd/cloudstack-csi",
-		version.Registry + "/charts/cloudstack-ccm:1":                "",
-		"oci://" + version.Registry + "/charts/csccm":                "there is no charts/csccm",
-		"quay.io/csccm/cloudstack-ccm":                               "no such place",
-		version.Downloads + "/v1.2.3/csccm.tar.gz":                   "",
-		version.Repository + "/.github/workflows/x.yml@refs/tags/v1": "there is no workflow x.yml",
-	} {
-		assert.Equal(t, address, ours.FindString("see "+address+" there"), "it is seen")
-		have := wrong(root, byPath, address)
-		if want == "" {
-			assert.Empty(t, have, address)
-		} else {
-			assert.Contains(t, have, want, address)
-		}
-	}
-}
-
 // TestHelpGivesAddresses: who reads a help text has the program, not the repository.
 func TestHelpGivesAddresses(t *testing.T) {
 	t.Parallel()

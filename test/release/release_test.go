@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -223,45 +222,6 @@ func TestRefusedReleases(t *testing.T) {
 	}
 	if !bytes.Contains(index, []byte(name+"-"+candidate+".tgz")) {
 		t.Errorf("the index does not contain the chart:\n%s", index)
-	}
-}
-
-// A released chart uses the controller's image by digest unless a value overrides it.
-func TestReleasedChartIsPinned(t *testing.T) {
-	t.Parallel()
-	if tools.skip != "" {
-		t.Skip(tools.skip)
-	}
-	s := newSource(t)
-	own, other := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
-	s.env = append(s.env, "IMAGE_DIGEST="+own)
-	s.tag("1.2.3")
-	s.step("release/steps", "package")
-	chart := filepath.Join(s.dir, "dist", name+"-1.2.3.tgz")
-	for want, set := range map[string][]string{
-		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + own:   nil,
-		"registry.example.org/x:v1.2.3@" + own:         {"image.repository=registry.example.org/x"},
-		"ghcr.io/csccm/cloudstack-ccm:v9":              {"image.tag=v9"},
-		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + other: {"image.digest=" + other},
-		"registry.example.org/y:v1.2.3":                {"image.repository=registry.example.org/y", "image.tag=v1.2.3"},
-	} {
-		args := []string{"template", name, chart, "--kube-version", "v1.37.1"}
-		for _, value := range set {
-			args = append(args, "--set", value)
-		}
-		out := s.run(s.dir, tools.helm, args...)
-		var images []string
-		for line := range strings.Lines(out) {
-			if image, found := strings.CutPrefix(strings.TrimSpace(line), "image: "); found {
-				images = append(images, strings.Trim(image, `"`))
-			}
-		}
-		if len(images) == 0 || slices.ContainsFunc(images, func(image string) bool { return image != want }) {
-			t.Errorf("%v: images %v, want %s", set, images, want)
-		}
-	}
-	if out := s.run(s.dir, tools.helm, "show", "chart", chart); !strings.Contains(out, "appVersion: v1.2.3\n") || !strings.Contains(out, "\nversion: 1.2.3\n") {
-		t.Errorf("Chart.yaml of the package:\n%s", out)
 	}
 }
 
