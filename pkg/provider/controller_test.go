@@ -4,10 +4,8 @@
 package provider
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +13,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -77,157 +79,6 @@ func (env *frameworkEnv) reasons() (out []string) {
 	return out
 }
 
-// One call in ten fails and one answer in ten is lost, reads and polls included: eight Services of three ports all have
-// their address within two minutes, and nothing is acquired twice.
-func TestFaultyCloudServesEightServices(t *testing.T) {
-	t.Parallel()
-	const services = 8
-	measured, err := simulator.Profile("simulator")
-	require.NoError(t, err)
-	for seed := range uint64(6) {
-		parallel(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			withFramework(t, simulator.Options{Seed: seed, Latency: measured}, lbWorld, func(env *frameworkEnv) {
-				stop := []func(){
-					env.Inject(simulator.Fault{Kind: simulator.FaultErrorBefore, Caller: "ccm", Probability: 0.1}),
-					env.Inject(simulator.Fault{Kind: simulator.FaultLostAnswer, Caller: "ccm", Probability: 0.1}),
-				}
-				before := env.addresses()
-				env.count()
-				begun := time.Now()
-				env.createMany(services, []int{80, 81, 443})
-				served := 0
-				for time.Since(begun) < 10*time.Minute && served < services {
-					time.Sleep(500 * time.Millisecond)
-					served = 0
-					for i := range services {
-						if env.served(fmt.Sprintf("web%d", i)) {
-							served++
-						}
-					}
-				}
-				took := time.Since(begun)
-				calls, _ := env.count()
-				t.Logf("%d of %d served after %s, %d calls", served, services, took, len(calls))
-				assert.Equal(t, services, served)
-				assert.LessOrEqual(t, took, 2*time.Minute)
-				for _, remove := range stop {
-					remove()
-				}
-				for i := range services {
-					env.remove(fmt.Sprintf("web%d", i))
-				}
-				assert.Equal(t, before, env.addresses(), "nothing is left over")
-			})
-		})
-	}
-}
-
-// createAll creates Services web0, web1 ... of a namespace. No time passes, and no watch has too many changes to report.
-func (env *frameworkEnv) createAll(namespace string, n int, ports []int) {
-	env.t.Helper()
-	for i := range n {
-		env.create(fmt.Sprintf("%s/web%d", namespace, i), ports)
-		synctest.Wait()
-	}
-}
-
-// until returns how long it takes until a Service is served.
-func (env *frameworkEnv) until(key string, limit time.Duration) time.Duration {
-	env.t.Helper()
-	begun := time.Now()
-	for time.Since(begun) < limit {
-		if env.served(key) {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return time.Since(begun)
-}
-
-// Many Services of one namespace made a Service of another namespace wait for all of them.
-func TestManyServicesDoNotDelayAnotherNamespace(t *testing.T) {
-	t.Parallel()
-	const limit = 10 * time.Minute
-	var alone, behind time.Duration
-	withController(t, measuredSetup(t, ""), func(env *frameworkEnv) {
-		env.create("victim/web", []int{80, 443})
-		alone = env.until("victim/web", limit)
-		require.True(t, env.served("victim/web"))
-	})
-	withController(t, measuredSetup(t, ""), func(env *frameworkEnv) {
-		env.createAll(attackerNS, 200, []int{80, 443})
-		env.create("victim/web", []int{80, 443})
-		behind = env.until("victim/web", limit)
-	})
-	t.Log("alone", alone, "behind 200 Services", behind)
-	assert.LessOrEqual(t, behind, alone*3/2+alone, "half as long again as alone, and one more Service")
-}
-
-// Each change of an annotation ended the wait of a Service that cannot be served, so that its owner could make thousands of
-// calls.
-func TestChangedAnnotationsCauseFewCalls(t *testing.T) {
-	t.Parallel()
-	setup := measuredSetup(t, "")
-	setup.world = limitedWorld(5) // all are in use
-	withController(t, setup, func(env *frameworkEnv) {
-		const n = 60
-		env.createAll(attackerNS, n, []int{80})
-		time.Sleep(10 * time.Minute)
-		flip := func(period time.Duration) (calls []string) {
-			env.count()
-			for second := time.Duration(0); second < period; second += 2 * time.Second {
-				algorithm := []string{annotation.LeastConn, annotation.RoundRobin}[int(second/(2*time.Second))%2]
-				for i := range n {
-					env.edit(fmt.Sprintf("attacker/web%d", i), annotate(annotation.Algorithm, algorithm))
-					synctest.Wait()
-				}
-				time.Sleep(2 * time.Second)
-			}
-			calls, _ = env.count()
-			return calls
-		}
-		for minute := range 2 {
-			calls := flip(time.Minute)
-			assert.LessOrEqual(t, len(calls), 600, "minute %d: %s", minute, tally(calls))
-		}
-	})
-}
-
-const (
-	formerID = "prod-eu"
-	laterID  = "prod-us"
-)
-
-// identified is lbWorld with a controller whose cluster has an id.
-func identified() controllerSetup {
-	setup := setupOf(lbWorld)
-	setup.clusterID, setup.drift = formerID, driftPeriod
-	return setup
-}
-
-// A controller that could not read namespace kube-system used the id "kubernetes", and another one after its next start.
-func TestClusterIDIsReadUntilItIsKnown(t *testing.T) {
-	t.Parallel()
-	withController(t, identified(), func(env *frameworkEnv) {
-		env.stop()
-		kubeSystem := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "4c8fbb52-0000-4000-8000-00000000abcd"}}
-		_, err := env.kube.CoreV1().Namespaces().Create(env.t.Context(), kubeSystem, metav1.CreateOptions{})
-		require.NoError(t, err)
-		var allowed atomic.Bool
-		time.AfterFunc(3*time.Minute, func() { allowed.Store(true) })
-		env.react("get", "namespaces", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			return !allowed.Load(), nil, apierrors.NewForbidden(a.GetResource().GroupResource(), metav1.NamespaceSystem, nil)
-		})
-		env.create("web", []int{80})
-		env.setup.clusterID = ""
-		env.start() // may wait until it knows the id
-		time.Sleep(10 * time.Minute)
-		require.True(t, env.served("web"))
-		assert.Equal(t, 1, env.sent("associateIpAddress"))
-		assert.NotEmpty(t, grep(of(env.dump(), env.ip("web")), string(kubeSystem.UID)), "the tags name the cluster by the UID of kube-system")
-	})
-}
-
 // A Service that was deleted without its finalizer and created again under its name was cleaned up again and again.
 func TestRecreatedServiceIsCleanedUpOnce(t *testing.T) {
 	t.Parallel()
@@ -243,4 +94,103 @@ func TestRecreatedServiceIsCleanedUpOnce(t *testing.T) {
 	_, err := env.lb.Sync(t.Context(), old)
 	require.NoError(t, err)
 	assert.Equal(t, env.before, env.dump())
+}
+
+// Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
+// Without an id of its own a cluster is known by the UID of namespace kube-system.
+func TestNamesOfClusters(t *testing.T) {
+	t.Parallel()
+	kube := testenv.Kube(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid-1"}})
+	for _, c := range []struct {
+		name    string
+		options Options
+		config  string
+		id      string
+		wrong   bool
+	}{
+		{name: "none: the cluster's own", id: "uid-1"},
+		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}, id: "uid-1"},
+		{name: "the framework's default, as a flag", options: Options{ClusterID: "kubernetes"}, id: "kubernetes", wrong: true},
+		{name: "the framework's default, in the cloud-config", config: "kubernetes", id: "kubernetes", wrong: true},
+		{name: "a flag", options: Options{ClusterID: "prod", ClusterName: "name"}, config: "file", id: "prod"},
+		{name: "the cloud-config", options: Options{ClusterName: "name"}, config: "prod", id: "prod"},
+		{name: "the framework's", options: Options{ClusterName: "prod"}, id: "prod"},
+	} {
+		o := DefaultOptions()
+		o.ClusterID, o.ClusterName = c.options.ClusterID, c.options.ClusterName
+		cfg := &cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret", ClusterID: c.config}
+		p, err := New(cfg, o)
+		require.NoError(t, err, c.name)
+		require.NoError(t, p.readClusterUID(t.Context(), kube), c.name)
+		assert.Equal(t, c.id, p.clusterID(), c.name)
+		p.options.RegisterCluster = "entry" // whose owner is named by the UID in any case
+		require.NoError(t, p.readClusterUID(t.Context(), kube), c.name)
+		assert.Equal(t, "uid-1", p.registration().ClusterID, c.name)
+		assert.Equal(t, c.id, p.clusterID(), c.name)
+		o.CleanOrphans = true
+		_, err = New(cfg, o)
+		if c.wrong {
+			require.ErrorContains(t, err, "--cluster-id", c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+	}
+
+	assert.Empty(t, ClusterID("", "", "kubernetes", ""), "no UID was read yet")
+	for _, id := range []string{strings.Repeat("a", 129), " prod", "prod\n", "prod \U0001F680", "\xff"} {
+		o := DefaultOptions()
+		o.ClusterID = id
+		_, err := New(&cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret"}, o)
+		require.ErrorContains(t, err, "cluster-id", id)
+	}
+}
+
+var (
+	readyEndpoint  = discoveryv1.EndpointConditions{Ready: ptr.To(true)}
+	endingEndpoint = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
+)
+
+// endpoints sets the endpoints of a Service, by node.
+func (a *apiServer) endpoints(key string, nodes endpoints) {
+	a.t.Helper()
+	namespace, name := a.split(key)
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for node, conditions := range nodes {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: conditions})
+	}
+	slices := a.kube.DiscoveryV1().EndpointSlices(namespace)
+	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(a.t.Context(), s, metav1.UpdateOptions{})
+	}
+	require.NoError(a.t, err)
+}
+
+type endpoints = map[string]discoveryv1.EndpointConditions
+
+// A drift round uses the current labels of the nodes, also if events of the informer were lost.
+func TestDriftRoundSeesLabels(t *testing.T) {
+	t.Parallel()
+	labelled := map[string]string{}
+	env := newEnv(t, withDeps(func(d *service.Deps) {
+		d.Nodes = func() ([]*corev1.Node, error) {
+			nodes := nodesNamed("w1", "w2")
+			for _, n := range nodes {
+				n.Labels = map[string]string{"tier": labelled[n.Name]}
+			}
+			return nodes, nil
+		}
+	}))
+	env.create("web", []int{80}, annotate(annotation.NodeSelector, "tier=web"))
+	env.mustSync("web")
+	ip := env.get("web").Status.LoadBalancer.Ingress[0].IP
+	for _, name := range []string{"w1", "w2"} {
+		clear(labelled)
+		labelled[name] = "web"
+		env.round(5 * time.Minute)
+		assert.Contains(t, of(env.dump(), ip), "rule a7c3e1b5200004000800000000000abc-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] ["+name+"]")
+	}
 }

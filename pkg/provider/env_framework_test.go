@@ -24,6 +24,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
+	nodecontroller "k8s.io/cloud-provider/controllers/node"
+	"k8s.io/cloud-provider/controllers/nodelifecycle"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
@@ -67,6 +70,11 @@ type controllerSetup struct {
 	drift        time.Duration
 	cleanOrphans bool
 	tenancy      string // as JSON; the default policy when empty
+
+	// controllers means that Kubernetes' own controllers of Nodes run, too.
+	controllers, adopt, leaveACLs bool
+	outOfService                  string
+	rate                          float64 // 0 is no limit
 }
 
 // setupOf returns the usual settings for a world.
@@ -127,7 +135,7 @@ func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Objec
 func (env *frameworkEnv) start() {
 	ctx, cancel := context.WithCancel(env.t.Context())
 	cfg := env.Config(testAPIKey, testSecret)
-	cfg.ClusterID = env.setup.clusterID
+	cfg.ClusterID, cfg.RateLimit = env.setup.clusterID, env.setup.rate
 	var err error
 	if former := env.setup.formerIDs; former != "" {
 		cfg, err = cloudconfig.Parse(strings.NewReader(string(cfg.Render()) + "former-cluster-ids = " + former + "\n"))
@@ -135,6 +143,7 @@ func (env *frameworkEnv) start() {
 	}
 	o := DefaultOptions()
 	o.DriftPeriod, o.CleanOrphans, o.Tenancy = env.setup.drift, env.setup.cleanOrphans, env.setup.tenancy
+	o.AdoptNodes, o.OutOfService, o.ManageNetworkACLs = env.setup.adopt, env.setup.outOfService, !env.setup.leaveACLs
 	env.metrics = prometheus.NewRegistry()
 	o.RegisterMetrics = env.metrics.MustRegister
 	o.ProbeKubelet = func(ctx context.Context, address string) bool { return (*env.probing.Load())(ctx, address) }
@@ -144,6 +153,15 @@ func (env *frameworkEnv) start() {
 	env.p.start(env.kube, ctx.Done())
 	env.p.SetInformers(factory)
 	require.NoError(env.t, env.p.StartServices(ctx, factory, 10))
+	if env.setup.controllers {
+		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
+		initial, err := nodecontroller.NewCloudNodeController(nodes, env.kube, env.p, 5*time.Minute, 20, 1)
+		require.NoError(env.t, err)
+		life, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, env.kube, env.p, 5*time.Second, 1)
+		require.NoError(env.t, err)
+		go initial.RunWithContext(ctx, metrics)
+		go life.Run(ctx, metrics)
+	}
 	factory.Start(ctx.Done())
 	env.stop = func() {
 		cancel()
@@ -197,19 +215,13 @@ func tally(list []string) string {
 	return strings.Join(out, "\n")
 }
 
-// label sets a label of a Node, as kubectl does; an empty value removes it.
-func (env *frameworkEnv) label(node, name, value string) {
+// node changes a Node as Kubernetes does.
+func (env *frameworkEnv) node(name string, change func(*corev1.Node)) {
 	env.t.Helper()
-	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), node, metav1.GetOptions{})
+	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), name, metav1.GetOptions{})
 	require.NoError(env.t, err)
 	n = n.DeepCopy()
-	if n.Labels == nil {
-		n.Labels = map[string]string{}
-	}
-	n.Labels[name] = value
-	if value == "" {
-		delete(n.Labels, name)
-	}
+	change(n)
 	_, err = env.kube.CoreV1().Nodes().Update(env.t.Context(), n, metav1.UpdateOptions{})
 	require.NoError(env.t, err)
 }
@@ -235,13 +247,9 @@ func (env *frameworkEnv) ready(key string) metav1.Condition {
 	return *c
 }
 
-// failures counts the failed jobs of a command.
-func (env *frameworkEnv) failures(command string) int {
-	n := 0
-	for _, c := range env.Ledger().Find(command, "ccm") {
-		if c.JobStatus == 2 {
-			n++
-		}
-	}
-	return n
+// failures counts the failed jobs of a command, or, by a number, the calls that were answered with this error.
+func (env *frameworkEnv) failures(of string) int {
+	return len(slices.DeleteFunc(env.Ledger().Find("*", "ccm"), func(c simulator.Call) bool {
+		return (c.Command != of || c.JobStatus != 2) && fmt.Sprint(c.ErrorCode) != of
+	}))
 }

@@ -44,7 +44,6 @@ const (
 	testAPIKey = "canary-api-key-77b1"
 
 	waitLong = 5 * time.Minute // for what surely comes: a test must not depend on the machine's speed
-	waitStep = 20 * time.Millisecond
 )
 
 // lbWorld is an isolated network with five VMs, and an address with rules of others whose names look like ours.

@@ -7,19 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/csccm/csccm/pkg/simulator"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 )
-
-// driftPeriod is the default one. Rounds begin at most so far apart.
-const driftPeriod = 5 * time.Minute
 
 // roomyWorld is lbWorld with more public addresses than a test needs, and an account that may have all of them.
 var roomyWorld = limitedWorld(-1)
@@ -83,10 +78,18 @@ func (env *frameworkEnv) restart(change func(*controllerSetup)) {
 	env.start()
 }
 
-// joins adds a Node whose VM exists.
-func (env *frameworkEnv) joins(node string) {
+// joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for them,
+// unless Nodes are to be adopted.
+func (env *frameworkEnv) joins(node string, address ...string) {
 	env.t.Helper()
-	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), nodesNamed(node)[0], metav1.CreateOptions{})
+	n := nodesNamed(node)[0]
+	for _, ip := range address {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	if env.setup.controllers && !env.setup.adopt {
+		taintNode(cloudproviderapi.TaintExternalCloudProvider)(n)
+	}
+	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), n, metav1.CreateOptions{})
 	require.NoError(env.t, err)
 }
 
@@ -141,12 +144,6 @@ func (env *frameworkEnv) metric(name string) float64 {
 	return 0
 }
 
-// sent counts the calls of the controller since the ledger was reset.
-func (env *frameworkEnv) sent(command string) int {
-	synctest.Wait()
-	return len(env.Ledger().Find(command, "ccm"))
-}
-
 // wrote are the calls of the controller since the ledger was reset that change something.
 func (env *frameworkEnv) wrote() []string {
 	synctest.Wait()
@@ -174,12 +171,19 @@ func (env *frameworkEnv) deleteRules(ip string) {
 	}
 }
 
-// measuredSetup is roomyWorld with the delays of a management server, under a policy.
-func measuredSetup(t *testing.T, tenancy string) controllerSetup {
-	t.Helper()
-	measured, err := simulator.Profile("simulator")
-	require.NoError(t, err)
-	setup := setupOf(roomyWorld)
-	setup.Latency, setup.tenancy = measured, tenancy
-	return setup
+// asRelease makes the server one of CloudStack's releases.
+func asRelease(version string) envOption {
+	return withWorld(func(w string) string { return strings.Replace(w, "version: 4.22.0.0", "version: "+version+".0.0", 1) })
+}
+
+// withVPC adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
+// default list.
+func withVPC(env *serviceEnv, w *string) {
+	env.vpc = true
+	*w += "\n  - {address: 203.0.113.50, vpc: vpc-1}\n" + vpcHead + `
+          - {number: 5, protocol: tcp, startPort: 80, endPort: 80, cidrs: [192.0.2.0/24], action: Deny, reason: "Service default/web (csccm other ` + webUID + `)"}
+          - {number: 10, protocol: all, action: Deny, reason: wall}
+`
+	*w = strings.Replace(*w, "networks:\n", "networks:\n"+vpcTiers+"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n", 1)
+	*w = strings.Replace(*w, "virtualMachines:\n", "virtualMachines:\n"+vpcMachines+"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n", 1)
 }

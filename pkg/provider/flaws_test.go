@@ -4,8 +4,8 @@
 package provider
 
 // The 25 flaws of upstream's provider v1.2.0 that were found by reading and measuring it, each with the test that
-// keeps it out of here. The last column names it, or the scenario of pkg/testenv/script/table; TestFlawNN of this file where it
-// is empty.
+// keeps it out of here. The last column names it, or the scenario of
+// pkg/testenv/script/table.
 //
 //	    upstream                                                       here                                               test
 //	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestInstanceExists (pkg/node), TestScripts/life (test/e2e)
@@ -30,39 +30,6 @@ package provider
 //	20  the network of an unknown address: all networks are listed     the error is the read's own                       "a failed read of an address is an error"
 //	21  a new loadBalancerIP is passed over                            the Service moves                                  TestPromiseNothingIsLostLeakedOrStolen
 //	22  a firewall rule that was not deleted stays open                tried again before the Service is gone             TestPromiseNothingIsLostLeakedOrStolen
-//	23  zone: racy, and VMs of other zones are taken                   VMs of the zone alone; safe at once
+//	23  zone: racy, and VMs of other zones are taken                   VMs of the zone alone; safe at once                TestSnapshotLookups (pkg/inventory)
 //	24  a version of less than three parts ends the process            no version is read                                 "a Service on every release"
 //	25  GetLoadBalancer forgets the hostname                           shows it                                           "a Service through its life"
-
-import (
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/assert"
-
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/service"
-)
-
-func TestFlaw23VMsOfOtherZones(t *testing.T) {
-	t.Parallel()
-	world := withWorld(func(w string) string {
-		w = strings.Replace(w, "accounts:\n", "  - {name: zone-2, publicRanges: [198.51.100.10-198.51.100.20], hosts: [h2]}\naccounts:\n", 1)
-		w = strings.Replace(w, "networks:\n", "networks:\n  - {name: far-net, zone: zone-2, account: k8s, cidr: 10.9.1.0/24}\n", 1)
-		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w5, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.25}]}\n", 1)
-	})
-	env := newEnv(t, world)
-	env.deps = func(d *service.Deps) {
-		d.Inventory = inventory.New(env.client(testAPIKey, testSecret), inventory.Options{Zone: "zone-1", Clock: env.clock})
-	}
-	env.restart()
-	env.create("web", []int{80})
-	env.mustSync("web", "w5", "w2")
-	rules := env.rulesAt(env.ip("web"))
-	members := env.membersOf(rules[0].ID)
-	var addresses []string
-	for i := range members {
-		addresses = append(addresses, members[i].Addresses...)
-	}
-	assert.ElementsMatch(t, []string{"10.1.1.25", "10.1.1.22"}, addresses)
-}

@@ -24,17 +24,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// node changes a Node as Kubernetes does.
-func (env *frameworkEnv) node(name string, change func(*corev1.Node)) {
-	env.t.Helper()
-	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), name, metav1.GetOptions{})
-	require.NoError(env.t, err)
-	n = n.DeepCopy()
-	change(n)
-	_, err = env.kube.CoreV1().Nodes().Update(env.t.Context(), n, metav1.UpdateOptions{})
-	require.NoError(env.t, err)
-}
-
 // leads are the nodes that the port forwardings of a Service lead to.
 func (env *frameworkEnv) leads(key string) []string {
 	env.t.Helper()

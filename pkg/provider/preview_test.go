@@ -20,7 +20,6 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
-	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
@@ -68,6 +67,14 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 	assert.Equal(t, []string{"delete-rule", "update-rule"}, slices.DeleteFunc(kinds(env.preview("w1", "w2").Actions), ofFirewall))
 	env.mustSync("web")
 	assert.Empty(t, env.preview("w1", "w2").Actions)
+
+	// What a sync refuses, csccm plan refuses for the same reason, without an action.
+	env.edit("web", at(sourceNAT), func(s *corev1.Service) { s.Spec.Ports = servicePorts(53) })
+	refused := env.preview("w1", "w2")
+	require.NotNil(t, refused.Refusal)
+	assert.Equal(t, plan.ReasonReservedPort, refused.Refusal.Reason)
+	assert.Empty(t, refused.Actions)
+	env.edit("web", unset(annotation.Address), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 
 	// A Service that goes: everything goes.
 	env.edit("web", func(s *corev1.Service) {
@@ -161,34 +168,4 @@ func TestTenancyReadsLabels(t *testing.T) {
 	env.advance(time.Minute)
 	require.ErrorContains(t, env.sync("web", "w1"), "tenancy.annotations.network")
 	require.NoError(t, env.remove("web"), "what is refused can be deleted")
-}
-
-// What a sync refuses, csccm plan refuses for the same reason, without an action.
-func TestPreviewRefuses(t *testing.T) {
-	t.Parallel()
-	for change, reason := range map[string]plan.Reason{
-		"ip=" + foreignIP: plan.ReasonPortTaken, "53 ip=" + sourceNAT: plan.ReasonReservedPort, "address=my-ip": plan.ReasonInvalidAnnotation,
-		"udp:80 mode=proxy": plan.ReasonUnsupportedProto, "8081": plan.ReasonReservedPort, "udp:81,81 mode=proxy": plan.ReasonMixedProtocols,
-		"nodeport=0": plan.ReasonNoNodePort, "70000": plan.ReasonInvalidPort,
-	} {
-		parallel(t, change, func(t *testing.T) {
-			env := newEnv(t)
-			env.create("web", []int{80}, changed(t, script.Split(change)))
-			p := env.preview("w1")
-			require.NotNil(t, p.Refusal)
-			assert.Equal(t, reason, p.Refusal.Reason)
-			assert.Empty(t, p.Actions)
-		})
-	}
-}
-
-// The operator can keep the controller from changing ACL lists; an Event then says what has to be let in.
-func TestACLsAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t, withVPC, withDeps(func(d *service.Deps) { d.Known.LeaveACLs = true }))
-	env.create("web", []int{80}, withUDP(53))
-	env.mustSync("web", "v1")
-	assert.Contains(t, env.event(plan.ReasonDefaultACL), "let in 0.0.0.0/0 to 32053/udp")
-	assert.Empty(t, grep(env.dump(), ownReason))
-	assert.Zero(t, env.Ledger().Count("createNetworkACL"))
 }

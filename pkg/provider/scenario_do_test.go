@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -40,7 +41,7 @@ const (
 var verbs = map[string]int{
 	"service": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
 	"by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
-	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes,
+	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
 }
 
 // player plays a scenario. It knows the dumps that were noted, and values by name: $NAME, or the address of Service NAME.
@@ -85,7 +86,7 @@ func (p *player) learn() {
 //	KEY*3 are KEY0, KEY1, KEY2
 //	delete KEY, deletes KEY (without a wait), vanish KEY (without its finalizer)
 //	endpoints KEY w1 w2:ending                    ready endpoints, and ending ones
-//	join w3, leave w3, label w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP
+//	join w3 [IP], leave w3, label w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP, attach w1 VOLUME, provider-id w1 ID
 //	stop, start, restart SETTING, set SETTING     the controller, with another setting
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
@@ -130,12 +131,25 @@ func (p *player) Do(s *script.Step) error {
 	case "endpoints":
 		p.endpoints(w[0], endpointsOf(w[1:]))
 	case "join":
-		p.joins(w[0])
+		p.joins(w[0], w[1:]...)
 	case "leave":
 		p.leaves(w[0])
 	case "label":
 		key, value, _ := strings.Cut(w[1], "=")
-		p.label(w[0], key, value)
+		p.node(w[0], func(n *corev1.Node) {
+			if metav1.SetMetaDataLabel(&n.ObjectMeta, key, value); value == "" {
+				delete(n.Labels, key)
+			}
+		})
+	case "provider-id":
+		p.node(w[0], func(n *corev1.Node) { n.Spec.ProviderID = w[1] })
+	case "attach":
+		p.node(w[0], func(n *corev1.Node) {
+			n.Status.VolumesAttached = nil
+			for _, volume := range w[1:] {
+				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: corev1.UniqueVolumeName(volume)})
+			}
+		})
 	case "address":
 		p.node(w[0], func(n *corev1.Node) {
 			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w[1]}}
@@ -207,7 +221,7 @@ func (p *player) Do(s *script.Step) error {
 		p.deleteRules(p.at(w[0]))
 	case "namespace":
 		key, value, _ := strings.Cut(w[1], "=")
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w[0], Labels: map[string]string{key: value}}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w[0], UID: types.UID("uid-of-" + w[0]), Labels: map[string]string{key: value}}}
 		_, err := p.kube.CoreV1().Namespaces().Create(p.t.Context(), ns, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			_, err = p.kube.CoreV1().Namespaces().Update(p.t.Context(), ns, metav1.UpdateOptions{})

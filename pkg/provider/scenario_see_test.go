@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,13 +61,14 @@ func (p *player) see(s *script.Step) error {
 //	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
 //	lines TEXT                     the same of the whole dump
 //	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...], where * is the whole dump
-//	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs)
+//	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs), failed 429 N (calls)
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
 //	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
 //	open KEY PORT RANGES           who is let in by firewall or, in a VPC, by the rule
-//	event REASON TEXT ..., events N, says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
+//	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY, tainted KEY w1 w2, tainted KEY N
+//	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
 //	calls COMMAND N, changed COMMAND ... (all calls that change something), metric NAME N
-//	tagged VALUE KIND ...          just these kinds of objects carry a tag with the value
+//	tagged VALUE KIND ...          just these kinds of objects carry a tag with the value; tag ID KEY VALUE: an object has a tag
 //
 // N is a number, or <=N, >=N.
 func (p *player) sights() map[string]func(w, text []string) (bool, any) {
@@ -155,8 +158,27 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"event": func(w, _ []string) (bool, any) {
 			return slices.ContainsFunc(p.said(), func(e string) bool { ok, _ := all(e, append([]string{w[0] + ": "}, w[1:]...)); return ok }), "other Events"
 		},
-		"events": func(w, _ []string) (bool, any) { return number(len(p.said()), w[0]), len(p.said()) },
-		"says":   func(w, _ []string) (bool, any) { return all(p.says(w[0]), w[1:]) },
+		"events": func(w, _ []string) (bool, any) {
+			said := p.said()
+			for _, reason := range w[1:] {
+				said = slices.DeleteFunc(said, func(e string) bool { return !strings.HasPrefix(e, reason) })
+			}
+			return number(len(said), w[0]), said
+		},
+		"node": func(w, _ []string) (bool, any) { got := p.nodeFacts(w[0]); return script.Subset(got, w[1:]), got },
+		"tainted": func(w, _ []string) (bool, any) {
+			var got []string
+			for _, n := range p.allNodes() {
+				if tainted(n, w[0]) {
+					got = append(got, n.Name)
+				}
+			}
+			if len(w) > 1 && strings.ContainsAny(w[1][:1], "<>0123456789") {
+				return number(len(got), w[1]), got
+			}
+			return slices.Equal(got, w[1:]), got
+		},
+		"says": func(w, _ []string) (bool, any) { return all(p.says(w[0]), w[1:]) },
 		"condition": func(w, _ []string) (bool, any) {
 			c := p.ready(w[0])
 			ok, _ := all(c.Reason+": "+c.Message, w[2:])
@@ -174,6 +196,11 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"tagged": func(w, _ []string) (bool, any) {
 			got := p.tagged(w[0])
 			return slices.Equal(got, slices.Sorted(slices.Values(w[1:]))), got
+		},
+		"tag": func(w, _ []string) (bool, any) {
+			tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
+			require.NoError(p.t, err)
+			return slices.ContainsFunc(tags, func(t cloudstack.Tag) bool { return t.ResourceID == w[0] && t.Key == w[1] && t.Value == w[2] }), tags
 		},
 		"metric": func(w, _ []string) (bool, any) { got := p.metric(w[0]); return number(int(got), w[1]), got },
 	}
@@ -202,6 +229,31 @@ func (p *player) status(key string) map[string]string {
 		}
 	}
 	return out
+}
+
+// allNodes are the Nodes by name, nodeFacts what one of them has; nil when it is gone.
+func (p *player) allNodes() []*corev1.Node {
+	list, err := p.p.nodes()
+	require.NoError(p.t, err)
+	return slices.SortedFunc(slices.Values(list), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (p *player) nodeFacts(name string) map[string]string {
+	for _, n := range p.allNodes() {
+		if n.Name == name {
+			var taints []string
+			for _, t := range n.Spec.Taints {
+				taints = append(taints, t.Key)
+			}
+			provider, _, _ := strings.Cut(n.Spec.ProviderID, "://")
+			facts := map[string]string{"provider": provider, "zone": n.Labels[corev1.LabelTopologyZone], "taints": strings.Join(taints, ",")}
+			for _, a := range n.Status.Addresses {
+				facts["ip"] = cmp.Or(facts["ip"], a.Address)
+			}
+			return facts
+		}
+	}
+	return nil
 }
 
 // rulesAre reports whether just the ports of the first word have rules, with these members: all nodes if none is named.

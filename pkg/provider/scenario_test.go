@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
@@ -67,8 +68,9 @@ func TestScenarios(t *testing.T) {
 // configure does a step that describes the world or the controller, and reports whether it was one:
 //
 //	world PART ...               roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's last item), tiers, tenants,
-//	                             other-project, release:4.19, deny:COMMAND,COMMAND; | SECTION: ITEM adds to the world
+//	                             other-project, release:4.19, deny:COMMAND,COMMAND, vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
 //	nodes w1 w2, drift 5m, tenancy and JSON as text, latency simulator, latency COMMAND=4s, clean, cluster-id ID, former-ids IDS
+//	controllers [adopt] [out-of-service=all], seed N (of faults), leave-acls, rate auto
 func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 	t.Helper()
 	var err error
@@ -99,6 +101,15 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 		}
 	case "clean":
 		c.cleanOrphans = true
+	case "controllers":
+		c.controllers, c.adopt = true, slices.Contains(s.Words, "adopt")
+		_, c.outOfService, _ = strings.Cut(strings.Join(s.Words, " "), "out-of-service=")
+	case "seed":
+		c.Seed, err = strconv.ParseUint(s.Word(0), 10, 64)
+	case "rate":
+		c.rate = cloudconfig.AutoRate
+	case "leave-acls":
+		c.leaveACLs = true
 	case "cluster-id":
 		c.clusterID = s.Word(0)
 	case "former-ids":
@@ -125,6 +136,12 @@ func (c *controllerSetup) part(part string) {
 	case "vpc":
 		wall, _ := strconv.Atoi(value)
 		c.world, c.vpc = vpcSetup(cmp.Or(wall, 100)).world, true
+	case "throttled":
+		calls, seconds, _ := strings.Cut(value, "/")
+		c.world = strings.Replace(c.world, "zones:\n", "settings: {api.throttling.enabled: 'true', api.throttling.max: '"+calls+"', api.throttling.interval: '"+seconds+"'}\nzones:\n", 1)
+	case "vms":
+		n, _ := strconv.Atoi(value)
+		withNodes(n)(env, &c.world)
 	case "tiers":
 		withVPC(env, &c.world)
 		c.vpc = true

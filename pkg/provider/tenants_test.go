@@ -9,19 +9,15 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -165,55 +161,4 @@ func TestTenantsFindsAMissingGuard(t *testing.T) {
 			t.Errorf("without the guard %s nothing is found in %d steps", guard.name, most)
 		})
 	}
-}
-
-// called makes a controller of a cluster with that id, which was called kubernetes before.
-func called(id string) func(*service.Deps) {
-	return func(d *service.Deps) {
-		d.ClusterIDs = func() []string { return slices.Compact([]string{id, commonClusterID}) }
-	}
-}
-
-// What the controller made under the former default name goes on being its own, and gets the new name.
-func TestTenantCFormerNameOfTheCluster(t *testing.T) {
-	t.Parallel()
-	for _, record := range []string{"with its record", "without its record"} {
-		parallel(t, record, func(t *testing.T) {
-			env := served(t, []int{80}, withDeps(called(commonClusterID)), by("w1"))
-			ip := env.ip("web")
-			require.Contains(t, strings.Join(of(env.dump(), ip), "\n"), "csccm-cluster=kubernetes")
-			if record == "without its record" {
-				env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.Addresses) })
-			}
-			env.deps = called("uid-of-kube-system")
-			env.restart()
-			env.mustSync("web", "w1")
-			assert.Equal(t, ip, env.ip("web"))
-			now := strings.Join(of(env.dump(), ip), "\n")
-			assert.Contains(t, now, "csccm-cluster=uid-of-kube-system")
-			assert.NotContains(t, now, "csccm-cluster=kubernetes")
-			env.restart()
-			env.reset()
-			env.mustSync("web", "w1")
-			assert.Zero(t, env.Ledger().Count("createTags", "deleteTags"))
-			env.removed("web")
-		})
-	}
-}
-
-// Another cluster that has no id either is called kubernetes too: its addresses are not ours.
-func TestTenantCAnotherClusterOfTheFormerName(t *testing.T) {
-	t.Parallel()
-	other := plan.Tags(commonClusterID, plan.Service{Namespace: "default", Name: "web", UID: mailUID})
-	var tags []string
-	for k, v := range other {
-		tags = append(tags, k+": "+v)
-	}
-	slices.Sort(tags)
-	env := newEnv(t, withWorld(func(w string) string {
-		return w + "  - {address: 203.0.113.44, network: k8s-net, tags: {" + strings.Join(tags, ", ") + "}}\n"
-	}), withDeps(called("uid-of-kube-system")))
-	env.create("web", []int{80}, annotate(annotation.Address, "203.0.113.44"))
-	require.ErrorContains(t, env.sync("web", "w1"), "another cluster")
-	assert.Equal(t, env.before, env.dump())
 }

@@ -4,30 +4,22 @@
 package service
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
-
-// serviceWith returns a Service of type LoadBalancer.
-func serviceWith(changes ...func(*corev1.Service)) *corev1.Service {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "7c3e1b52-0000-4000-8000-00000000abcd", Annotations: map[string]string{}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}},
-	}
-	for _, c := range changes {
-		c(svc)
-	}
-	return svc
-}
 
 func TestHandles(t *testing.T) {
 	t.Parallel()
@@ -47,7 +39,7 @@ func TestHandles(t *testing.T) {
 		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
 		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
 	} {
-		assert.Equal(t, c.want, Handles(serviceWith(c.change)), name)
+		assert.Equal(t, c.want, Handles(aService("default", "web", c.change)), name)
 	}
 }
 
@@ -88,4 +80,72 @@ func TestGrants(t *testing.T) {
 	p := parse(`{"sourceNATAddress":{"allow":["shop"],"deny":true},"foreignAddress":{"values":["203.0.113.9"]},"limits":{"maxAddressesPerNamespace":3,"keepIP":{"maxPerNamespace":0}}}`)
 	assert.Equal(t, plan.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3, MaxPorts: -1}, grantsOf(p, shop, "203.0.113.9"))
 	assert.Equal(t, plan.Grants{MaxAddresses: 3, MaxPorts: -1}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
+}
+
+func emptyQueue() *fairQueue { return &fairQueue{waiting: map[string][]Key{}} }
+
+// Whatever is pushed comes out once, in order within its namespace, and no namespace has two turns while another waits.
+func TestPropertiesOfFairQueue(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		q := emptyQueue()
+		waiting := map[string][]Key{}
+		turns := map[string]int{} // of others since the namespace began to wait
+		n, length := 0, 0
+		for range 400 {
+			if length == 0 || n < 150 && r.IntN(2) == 0 {
+				k := Key{string(rune('a' + r.IntN(6))), types.UID(fmt.Sprint(n))}
+				n++
+				length++
+				if len(waiting[k.Namespace]) == 0 {
+					turns[k.Namespace] = 0
+				}
+				waiting[k.Namespace] = append(waiting[k.Namespace], k)
+				q.Push(k)
+				continue
+			}
+			k := q.Pop()
+			length--
+			require.NotEmpty(t, waiting[k.Namespace], "seed %d: %v was not waiting", seed, k)
+			require.Equal(t, waiting[k.Namespace][0], k, "seed %d", seed)
+			waiting[k.Namespace] = waiting[k.Namespace][1:]
+			for namespace := range turns {
+				turns[namespace]++
+				if len(waiting[namespace]) > 0 && namespace != k.Namespace {
+					require.Less(t, turns[namespace], 6, "seed %d: %s waits while others have two turns", seed, namespace)
+				}
+			}
+			turns[k.Namespace] = 0
+			require.Equal(t, length, q.Len())
+		}
+		for length > 0 {
+			k := q.Pop()
+			require.Equal(t, waiting[k.Namespace][0], k, "seed %d", seed)
+			waiting[k.Namespace] = waiting[k.Namespace][1:]
+			length--
+		}
+		require.Zero(t, q.Len())
+	}
+}
+
+// A Service that changes while it is worked on is worked on once more, and by nobody else meanwhile.
+func TestQueueKeepsChangesDuringWork(t *testing.T) {
+	t.Parallel()
+	q := newQueue(clocktesting.NewFakeClock(testTime))
+	t.Cleanup(q.ShutDown)
+	k := Key{"a", "1"}
+	q.Add(k)
+	q.Add(k)
+	got, _ := q.Get()
+	require.Equal(t, k, got)
+	q.Add(k)
+	q.Add(k)
+	assert.Zero(t, q.Len())
+	q.Done(k)
+	require.Equal(t, 1, q.Len())
+	got, _ = q.Get()
+	assert.Equal(t, k, got)
+	q.Done(k)
+	assert.Zero(t, q.Len())
 }
