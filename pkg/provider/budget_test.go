@@ -106,8 +106,7 @@ func withNodes(n int) envOption {
 		}
 		*w = strings.Replace(*w, "virtualMachines:\n", vms.String(), 1)
 		*w = strings.Replace(*w, "cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10", "cidr: 10.1.0.0/16, sourceNAT: 203.0.113.10", 1)
-		*w = strings.Replace(*w, "  - name: k8s\n    role: User\n", "  - name: k8s\n    role: User\n    limits: {publicIPs: -1}\n", 1)
-		*w = strings.Replace(*w, "publicRanges: [203.0.113.10-203.0.113.99]", "publicRanges: [203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]", 1)
+		*w = limitedTo(*w, -1)
 	}
 }
 

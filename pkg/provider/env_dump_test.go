@@ -280,3 +280,14 @@ func (env *account) net(name string) cloudstack.Network {
 	require.GreaterOrEqual(env.t, i, 0, name)
 	return networks[i]
 }
+
+// ledTo are the nodes that the port forwardings of an address lead to.
+func (env *account) ledTo(ip string) []string {
+	env.t.Helper()
+	var out []string
+	for _, l := range grep(of(env.dump(), ip), "forwarding ") {
+		out = append(out, l[strings.LastIndex(l, " ")+1:])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -20,24 +20,36 @@ import (
 var roomyWorld = limitedWorld(-1)
 
 // limitedWorld is roomyWorld for an account that may have as many public addresses. Five are in use.
-func limitedWorld(addresses int) string {
+func limitedWorld(addresses int) string { return limitedTo(lbWorld, addresses) }
+
+func limitedTo(world string, addresses int) string {
 	return strings.NewReplacer(
 		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
 		"  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", addresses),
-	).Replace(lbWorld)
+	).Replace(world)
 }
 
-// projectID is the project of projectWorld.
+// projectID is the project of projectIn.
 const projectID = "6c1f6d3e-0000-4000-8000-000000000001"
 
-// projectWorld is lbWorld with a project dev that has the VMs p1 and p2.
-var projectWorld = strings.NewReplacer(
-	"networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n",
-	"virtualMachines:\n", `virtualMachines:
+// projectIn adds to a world a project dev that has the VMs p1 and p2.
+func projectIn(world string) string {
+	return strings.NewReplacer(
+		"networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n",
+		"virtualMachines:\n", `virtualMachines:
   - {name: p1, project: dev, nics: [{network: project-net, ip: 10.1.9.21}]}
   - {name: p2, project: dev, nics: [{network: project-net, ip: 10.1.9.22}]}
 `,
-).Replace(lbWorld) + "projects:\n  - {id: " + projectID + ", name: dev, owner: k8s}\n"
+	).Replace(world) + "projects:\n  - {id: " + projectID + ", name: dev, owner: k8s}\n"
+}
+
+// denying gives the controller a role without some commands.
+func denying(world string, commands ...string) string {
+	return strings.NewReplacer(
+		"accounts:\n", "roles:\n  - name: few\n    type: User\n    rules: [{deny: "+strings.Join(commands, "}, {deny: ")+"}, {allow: \"*\"}]\naccounts:\n",
+		"  - name: k8s\n    role: User", "  - name: k8s\n    role: few",
+	).Replace(world)
+}
 
 // The tiers of vpcSetup, their VMs, and the beginning of their VPC.
 const (

@@ -6,7 +6,6 @@ package provider
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +60,7 @@ func forwardScenarios() []scenario {
 			}, sync},
 			{kind + ": a node of forwards leaves", world, func(env *serviceEnv) {
 				made()(env)
-				was := nodesOf(env, env.ip("web"))[0]
+				was := env.ledTo(env.ip("web"))[0]
 				env.nodes = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == was })
 			}, on()},
 			{kind + ": ranges of forwards", world, made(ranges("10.0.0.0/8", "172.16.0.0/12")), sync},
@@ -94,16 +93,6 @@ func forwardScenarios() []scenario {
 	)
 }
 
-// nodesOf are the nodes that the port forwardings of an address lead to.
-func nodesOf(env *serviceEnv, ip string) []string {
-	var out []string
-	for _, l := range grep(of(env.dump(), ip), "forwarding ") {
-		out = append(out, l[strings.LastIndex(l, " ")+1:])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // The budgets of forwarded ports: F forwardings cost F calls beside those that every Service costs.
 func TestBudgetOfForwards(t *testing.T) {
 	t.Parallel()
@@ -123,7 +112,7 @@ func TestBudgetOfForwards(t *testing.T) {
 		spend("sync again", 0, func() { env.mustSync("web") })
 		env.advance(6 * time.Minute)
 		spend("sync after the drift period", 4, func() { env.mustSync("web") })
-		was := nodesOf(env, env.ip("web"))[0]
+		was := env.ledTo(env.ip("web"))[0]
 		spend("failover", n, func() { env.update("web", map[string]string{"w1": "w2", "w2": "w1"}[was]) })
 		assert.Equal(t, n, count(env.calls(), "updatePortForwardingRule"))
 		env.restart()

@@ -25,15 +25,7 @@ import (
 )
 
 // leads are the nodes that the port forwardings of a Service lead to.
-func (env *frameworkEnv) leads(key string) []string {
-	env.t.Helper()
-	var out []string
-	for _, l := range grep(of(env.dump(), env.ip(key)), "forwarding ") {
-		out = append(out, l[strings.LastIndex(l, " ")+1:])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+func (env *frameworkEnv) leads(key string) []string { return env.ledTo(env.ip(key)) }
 
 // within waits until all ports of a Service lead to a node, and returns how long it took.
 func (env *frameworkEnv) within(key, node string) time.Duration {

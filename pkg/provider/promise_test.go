@@ -312,19 +312,7 @@ func TestPromiseNoSecretLeaves(t *testing.T) {
 }
 
 // withProject moves the cluster into a project.
-func withProject(env *serviceEnv, w *string) {
-	const project = "6c1f6d3e-0000-4000-8000-000000000001"
-	env.project = project
-	*w += `
-projects:
-  - {id: ` + project + `, name: dev, owner: k8s}
-`
-	*w = strings.Replace(*w, "networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n", 1)
-	*w = strings.Replace(*w, "virtualMachines:\n", `virtualMachines:
-  - {name: p1, project: dev, nics: [{network: project-net, ip: 10.1.9.21}]}
-  - {name: p2, project: dev, nics: [{network: project-net, ip: 10.1.9.22}]}
-`, 1)
-}
+func withProject(env *serviceEnv, w *string) { env.project, *w = projectID, projectIn(*w) }
 
 // moreScenarios are those on other networks than the isolated one of the account.
 func moreScenarios() []scenario {

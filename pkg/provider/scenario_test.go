@@ -132,7 +132,7 @@ func (c *controllerSetup) part(part string) {
 		n, _ := strconv.Atoi(value)
 		c.world = limitedWorld(n)
 	case "project":
-		c.world, c.project = projectWorld, projectID
+		c.world, c.project = projectIn(lbWorld), projectID
 	case "vpc":
 		wall, _ := strconv.Atoi(value)
 		c.world, c.vpc = vpcSetup(cmp.Or(wall, 100)).world, true
@@ -152,9 +152,7 @@ func (c *controllerSetup) part(part string) {
 	case "release":
 		asRelease(value)(env, &c.world)
 	case "deny":
-		c.world = strings.Replace(c.world, "accounts:\n", "roles:\n  - name: few\n    type: User\n    rules: [{deny: "+
-			strings.ReplaceAll(value, ",", "}, {deny: ")+"}, {allow: \"*\"}]\naccounts:\n", 1)
-		c.world = strings.Replace(c.world, "  - name: k8s\n    role: User", "  - name: k8s\n    role: few", 1)
+		c.world = denying(c.world, strings.Split(value, ",")...)
 		c.noForwards = strings.Contains(value, "listPortForwardingRules")
 	default:
 		panic(part)

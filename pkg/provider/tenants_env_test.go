@@ -74,14 +74,7 @@ func withTenantWorld(_ *serviceEnv, w *string) {
 
 // withoutTags gives the controller a role that may not tag, such as CKS gives its clusters.
 func withoutTags(env *serviceEnv, w *string) {
-	env.noTags = true
-	*w = strings.Replace(*w, "accounts:\n", `roles:
-  - name: restricted
-    type: User
-    rules: [{deny: createTags}, {deny: deleteTags}, {deny: listTags}, {deny: listZones}, {allow: "*"}]
-accounts:
-`, 1)
-	*w = strings.Replace(*w, "  - name: k8s\n    role: User", "  - name: k8s\n    role: restricted", 1)
+	env.noTags, *w = true, denying(*w, "createTags", "deleteTags", "listTags", "listZones")
 }
 
 // tenantPolicy is the default policy, under which only kube-system is trusted.
