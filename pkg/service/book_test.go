@@ -4,17 +4,12 @@
 package service
 
 import (
-	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -127,24 +122,6 @@ func TestFindServices(t *testing.T) {
 	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
 }
 
-func TestInternalAddressesHaveKeysOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	in := func(tier string) func(*corev1.Service) {
-		return func(s *corev1.Service) {
-			setRecords(s, annotation.AddressRecord{ID: plan.InternalID(tier, "10.1.1.9"), IP: "10.1.1.9", Internal: true, Allocated: true})
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.1.1.9"}}
-		}
-	}
-	b := bookOf(aService("a", "one", in("tier-1")), aService("b", "two", in("tier-2")))
-	assert.Equal(t, []string{"one"}, holdersOf(b, plan.InternalID("tier-1", "10.1.1.9")))
-	assert.Equal(t, []string{"two"}, holdersOf(b, plan.InternalID("tier-2", "10.1.1.9")))
-	assert.Empty(t, holdersOf(b, "10.1.1.9"))
-	b.set(aService("c", "three"))
-	held, err := b.Reserve("three", plan.InternalID("tier-1", "10.1.1.9"), -1)
-	assert.Zero(t, held)
-	assert.ErrorIs(t, err, loadbalancer.ErrNotShared)
-}
-
 // A record that says that the Service's own address is one of a tier, which another Service has, is not believed.
 func TestForgedRecordOfAnInternalAddress(t *testing.T) {
 	t.Parallel()
@@ -157,26 +134,6 @@ func TestForgedRecordOfAnInternalAddress(t *testing.T) {
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.1.1.9"}}
 	})
 	assert.Equal(t, []string{"victim", "forged"}, holdersOf(bookOf(forged, victim), tiers))
-}
-
-// A Service that shows a hostname in place of its address has the address by its record, and by its condition before others.
-func TestHostnameInPlaceOfAddress(t *testing.T) {
-	t.Parallel()
-	web := aService("a", "web", recording(true, ip1), func(s *corev1.Service) {
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.org"}}
-	})
-	b := bookOf(web, aService("b", "late"))
-	assert.Equal(t, []string{"web"}, holdersOf(b, ip1))
-	_, err := b.Reserve("late", ip1, -1)
-	require.ErrorIs(t, err, loadbalancer.ErrNotShared)
-	b.set(aService("b", "guest", showing(false, ip1)))
-	assert.Equal(t, []string{"guest", "web"}, holdersOf(b, ip1), "anybody may have written the record")
-	web.Status.Conditions = []metav1.Condition{addressCondition("lb.example.org", ip1)}
-	b.set(web)
-	assert.Equal(t, []string{"web", "guest"}, holdersOf(b, ip1))
-	web.Status.Conditions = []metav1.Condition{addressCondition("", ip1)}
-	b.set(web)
-	assert.Equal(t, []string{"guest", "web"}, holdersOf(b, ip1), "the status shows the address itself")
 }
 
 func TestReservations(t *testing.T) {
@@ -232,48 +189,6 @@ func TestSharingDecidesReservations(t *testing.T) {
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared, "annotations that cannot be read share with nobody")
 }
 
-// A namespace with a limit gets as many addresses as it may, however many of its Services ask at once.
-func TestLimitHoldsUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	for name, address := range map[string]func(int) string{
-		"acquired": func(int) string { return "" },
-		"named":    func(i int) string { return fmt.Sprintf("203.0.113.%d", 100+i) },
-	} {
-		b := newBook()
-		for i := range 20 {
-			b.set(aService("a", fmt.Sprint("s", i)))
-		}
-		b.set(aService("other", "elsewhere", showing(true, ip1)))
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		var served, refused int
-		for i := range 20 {
-			all.Go(func() {
-				uid := fmt.Sprint("s", i)
-				held, err := b.Reserve(uid, address(i), 3)
-				mu.Lock()
-				defer mu.Unlock()
-				if errors.Is(err, loadbalancer.ErrTooMany) {
-					assert.Equal(t, 3, held, name)
-					refused++
-					return
-				}
-				if !assert.NoError(t, err, name) { //nolint:testifylint // require must not be called here
-					return
-				}
-				served++
-				// The sync goes on: the address is recorded, then shown, and the sync ends.
-				ip := fmt.Sprintf("203.0.113.%d", 100+i)
-				b.set(aService("a", uid, recording(true, ip)))
-				b.set(aService("a", uid, showing(true, ip)))
-				b.settle(aService("a", uid).UID)
-			})
-		}
-		all.Wait()
-		assert.Equal(t, []int{3, 17}, []int{served, refused}, name)
-	}
-}
-
 // An address that was acquired counts once, also before the sync that acquired it ends.
 func TestAcquiredAddressCountsOnce(t *testing.T) {
 	t.Parallel()
@@ -294,16 +209,4 @@ func TestAcquiredAddressCountsOnce(t *testing.T) {
 	b.settle("four")
 	_, err = b.Reserve("four", "", 3)
 	require.NoError(t, err)
-}
-
-func TestLeavingServicesKeepTheirAddresses(t *testing.T) {
-	t.Parallel()
-	web := aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} })
-	b := bookOf(web, aService("b", "late"))
-	assert.False(t, b.Holders(ip1)[0].Leaving)
-	web.DeletionTimestamp = &metav1.Time{Time: testTime}
-	b.set(web)
-	assert.True(t, b.Holders(ip1)[0].Leaving)
-	_, err := b.Reserve("late", ip1, -1)
-	assert.ErrorIs(t, err, loadbalancer.ErrNotShared)
 }

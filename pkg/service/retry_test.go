@@ -293,28 +293,6 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 	}
 }
 
-// Services that name one address ask for it at once. The one that gets it wakes the others, which share it.
-func TestSharedAddressWakesTheOthers(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		address string
-		done    int
-		wakes   bool
-	}{
-		"acquired":            {ip1, 4, true},
-		"nothing to do":       {ip1, 0, false},
-		"no address is named": {"", 4, false},
-	} {
-		c, clk := idleController(t)
-		l := &line{c, t, clk}
-		l.fails("second", "", &plan.RefusalError{Reason: plan.ReasonAddressUnavailable})
-		first := l.work("first")
-		first.spec.Address = tc.address
-		c.succeeded(first, outcome{Result: loadbalancer.Result{Done: tc.done}})
-		assert.Equal(t, tc.wakes, l.next() != nil, name)
-	}
-}
-
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	base := annotation.Fingerprint(aService("a", "web"))
