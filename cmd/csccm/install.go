@@ -47,7 +47,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
-	addConsent(g, cmd, &f.options.Accept, &f.options.Pin)
+	addConsent(cmd, &f.options.Accept, &f.options.Pin)
 	return cmd
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
@@ -25,10 +24,9 @@ import (
 
 func newAdoptCommand(g *cli.Globals) *cobra.Command {
 	return g.Command(&cobra.Command{
-		Use:               "adopt [NAMESPACE/SERVICE...]",
-		Short:             "Let the controller release addresses with their Services",
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
+		Use:   "adopt [NAMESPACE/SERVICE...]",
+		Short: "Let the controller release addresses with their Services",
+		Args:  cobra.ArbitraryArgs,
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
 		services, err := plan.Select(args)
 		if err != nil {
@@ -104,7 +102,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.BoolVar(&o.Undo, "undo", false, "go back to the old controller")
-	addConsent(g, cmd, &o.Accept, &o.Pin)
+	addConsent(cmd, &o.Accept, &o.Pin)
 	return cmd
 }
 
@@ -120,13 +118,7 @@ func consentNames(lists ...[]string) error {
 }
 
 // addConsent adds the flags that agree to a takeover's changes.
-func addConsent(g *cli.Globals, cmd *cobra.Command, accept, pin *[]string) {
-	services := cli.CompleteFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-		names, err := plan.ServiceNames(ctx, kube)
-		return append([]string{takeover.All}, names...), err
-	})
+func addConsent(cmd *cobra.Command, accept, pin *[]string) {
 	cmd.Flags().StringSliceVar(accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
 	cmd.Flags().StringSliceVar(pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
-	cli.CompleteFlag(cmd, "accept", services)
-	cli.CompleteFlag(cmd, "pin", services)
 }

@@ -26,10 +26,9 @@ const exitToDo = 2
 func newPlanCommand(g *cli.Globals) *cobra.Command {
 	clusterID, detailed := "", false
 	cmd := g.Command(&cobra.Command{
-		Use:               "plan [NAMESPACE/NAME...]",
-		Short:             "Show what the controller would do for each Service",
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
+		Use:   "plan [NAMESPACE/NAME...]",
+		Short: "Show what the controller would do for each Service",
+		Args:  cobra.ArbitraryArgs,
 	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, detailed, args) })
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")

@@ -127,7 +127,7 @@ func kubeSources() map[decide.Source]source {
 			if deployed := f.Deployed(); f.Manifest != "" {
 				f.Drift, err = d.Manifests(ctx, "", f.Manifest)
 			} else if deployed != nil {
-				f.Drift, err = d.Drift(ctx, deployed.Manifest)
+				f.Drift, err = d.Manifests(ctx, deployed.Manifest, deployed.Manifest)
 			}
 			return err
 		}},

@@ -59,10 +59,8 @@ type Env struct {
 	Journal        string // file; "" = only the cluster's copy
 	RolloutTimeout time.Duration
 
-	// Objects asks the API server about the objects of the release, and restores them; nil in tests without one.
-	Objects *diff.Client
-	// Diff asks the API server what a manifest would change; nil = not asked.
-	Diff func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error)
+	// Diff asks the API server what a manifest would change; nil in tests without one.
+	Diff func(ctx context.Context, old, manifest string) ([]diff.Change, error)
 	// PodLogs returns the last lines of a container's log; may be nil.
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	// Scrub removes secrets from text of others; may be nil.
@@ -126,23 +124,14 @@ func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	return e.Helm.Template(ctx, r)
 }
 
-// Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, or cannot
-// answer a command that changes nothing, the two manifests are compared.
+// Changes has the API server judge a manifest by dry runs; its refusal is an error. old is that of the release: the same one finds
+// what somebody has changed of its objects, or deleted.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {
 	if e.Diff == nil {
-		return diff.Between(e.Cluster.Namespace, old, manifest)
+		return nil, nil
 	}
 	e.Progress.Step("Dry run on the API server")
-	changes, err := e.Diff(ctx, e.Cluster.Namespace, old, manifest)
-	if err != nil && e.DryRun && ctx.Err() == nil {
-		e.Progress.Done("not possible (%v): the manifests are compared", err)
-		return diff.Between(e.Cluster.Namespace, old, manifest)
-	}
-	return e.judged(changes, err)
-}
-
-// judged ends the step that found changes. What the API server refuses is an error.
-func (e *Env) judged(changes []diff.Change, err error) ([]diff.Change, error) {
+	changes, err := e.Diff(ctx, old, manifest)
 	if err == nil {
 		err = diff.Refused(changes)
 	}
@@ -152,26 +141,6 @@ func (e *Env) judged(changes []diff.Change, err error) ([]diff.Change, error) {
 	}
 	e.Progress.Done("%s", diff.Summary(changes))
 	return changes, nil
-}
-
-// Drift returns what somebody has changed of a release's objects, or deleted. What the API server refuses is an error.
-func (e *Env) Drift(ctx context.Context, manifest string) ([]diff.Change, error) {
-	if e.Objects == nil {
-		return nil, nil
-	}
-	e.Progress.Step("Comparing the release's objects with the cluster")
-	return e.judged(e.Objects.Drift(ctx, manifest))
-}
-
-// Restore brings the objects of a release back to what it says.
-func (e *Env) Restore(ctx context.Context, manifest string, changes []diff.Change) error {
-	e.Progress.Step("Restoring the objects of release %s", e.Release)
-	err := Shielded(ctx, func(ctx context.Context) error { return e.Objects.Restore(ctx, manifest, changes) })
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
-	e.Progress.Done("%s", diff.Summary(changes))
-	return nil
 }
 
 // Rollout waits until the controller's Pods run.

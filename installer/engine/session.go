@@ -58,6 +58,9 @@ func (s *Session) Close(err error) {
 	}
 }
 
+// Done returns what the steps have changed.
+func (s *Session) Done() []string { return s.done }
+
 // Run carries steps out. ^C ends the run between two steps.
 func (s *Session) Run(ctx context.Context, steps ...Step) error {
 	for i := range steps {

@@ -43,7 +43,6 @@ type Report struct {
 type Settings struct {
 	ClusterID string `json:"clusterID"`
 	Policy    string `json:"policy"`
-	ACLs      bool   `json:"manageNetworkACLs"`
 	// From names the source of the settings.
 	From string `json:"from"`
 }
@@ -170,9 +169,6 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.P
 	}
 	return out
 }
-
-// Cause returns the error because of which there is no plan, or nil.
-func (s *Service) Cause() error { return s.cause }
 
 // Cause returns the error of the first Service that could not be planned, or nil.
 func (r *Report) Cause() error {

@@ -6,15 +6,12 @@ package plan
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -41,7 +38,7 @@ func PreviewerOf(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, relea
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}, nil
+	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, From: from}, nil
 }
 
 // OfCluster makes the plan of a cluster's controller; see PreviewerOf.
@@ -71,50 +68,28 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 		return o, "", err
 	}
 	for i := range all {
-		if args, ok := flagsOf(all[i].Pod); ok {
-			o, err = parseFlags(args)
-			return o, all[i].String(), err
-		}
-	}
-	return provider.DefaultOptions(), "the defaults", nil
-}
-
-// flagsOf returns the flags of the container that runs the cloud controller manager.
-func flagsOf(pod *corev1.PodSpec) ([]string, bool) {
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		all := append(append([]string{}, c.Command...), c.Args...)
-		for _, a := range all {
-			if strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=") {
-				return all, true
+		for c := range all[i].Pod.Containers {
+			args := slices.Concat(all[i].Pod.Containers[c].Command, all[i].Pod.Containers[c].Args)
+			if slices.ContainsFunc(args, func(a string) bool {
+				return strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=")
+			}) {
+				o, err = parseFlags(args)
+				return o, all[i].String(), err
 			}
 		}
 	}
-	return nil, false
+	return provider.DefaultOptions(), "the defaults", nil
 }
 
 // parseFlags parses the controller's flags for its settings and ignores other flags of the cloud-provider framework.
 func parseFlags(args []string) (provider.Options, error) {
 	o := provider.DefaultOptions()
 	flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	o.AddFlags(flags)
 	flags.StringVar(&o.ClusterName, "cluster-name", "", "")
-	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+	if err := flags.Parse(args); err != nil {
 		return o, fmt.Errorf("the controller's flags: %w", err)
 	}
 	return o, nil
-}
-
-// ServiceNames returns the Services that can be planned, as namespace/name.
-func ServiceNames(ctx context.Context, kube kubernetes.Interface) (out []string, err error) {
-	list := cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List)
-	for i := range list.Items {
-		if service.Handles(&list.Items[i]) {
-			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
-		}
-	}
-	return out, err
 }

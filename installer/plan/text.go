@@ -29,7 +29,10 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	if o.Verbose {
 		fmt.Fprintf(&b, "cluster %s, policy %s, settings of %s\n\n", r.Settings.ClusterID, r.Settings.Policy, r.Settings.From)
 	}
-	names, addresses := r.columns()
+	names, addresses := 0, 0 // widths of their columns
+	for _, s := range r.Services {
+		names, addresses = max(names, utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
+	}
 	for _, s := range r.Services {
 		if s.todo() || s.Refusal != nil || s.Error != "" || len(s.Notices) > 0 || o.Verbose {
 			s.write(&b, o.Style, names, addresses)
@@ -46,23 +49,18 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// columns returns the widths of the columns of names and addresses.
-func (r *Report) columns() (names, addresses int) {
-	for _, s := range r.Services {
-		names, addresses = max(names, utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
-	}
-	return names, addresses
-}
-
 func (s *Service) address() string { return cmp.Or(s.Address, "-") }
 
 func (s *Service) write(b *strings.Builder, style report.Style, names, addresses int) {
+	marked := func(y report.Symbol, text string) {
+		b.WriteString(style.Indented("  "+style.Symbol(y)+" ", style.SymbolWidth()+3, text))
+	}
 	b.WriteString(style.Indented("", 2, fmt.Sprintf("%-*s   %-*s   %s", names, terminal.Line(s.Service), addresses, s.address(), s.verdict())))
 	if s.Error != "" {
-		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, s.Error))
+		marked(report.SymbolFailed, s.Error)
 	}
 	if r := s.Refusal; r != nil {
-		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, r.Message))
+		marked(report.SymbolFailed, r.Message)
 		if r.Remedy != "" {
 			b.WriteString(style.Indented("  "+strings.Repeat(" ", style.SymbolWidth()+1)+"fix: ", style.SymbolWidth()+8, r.Remedy))
 		}
@@ -79,7 +77,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 		if n.Warning {
 			y = report.SymbolWarning
 		}
-		b.WriteString(style.Indented("  "+style.Symbol(y)+" ", style.SymbolWidth()+3, n.Message))
+		marked(y, n.Message)
 	}
 }
 
@@ -102,15 +100,14 @@ func (s Summary) String() string {
 	if s.Services == 0 {
 		return "No Service of type LoadBalancer."
 	}
-	parts := []string{}
-	add := func(n int, text string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, text))
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{s.Settled, "as asked for"}, {s.Changing, "with " + english.Plural(s.Actions, "action", "")}, {s.Refused, "refused"}, {s.Failed, "not known"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
 		}
 	}
-	add(s.Settled, "as asked for")
-	add(s.Changing, "with "+english.Plural(s.Actions, "action", ""))
-	add(s.Refused, "refused")
-	add(s.Failed, "not known")
 	return english.Plural(s.Services, "Service", "") + ": " + strings.Join(parts, ", ") + "."
 }

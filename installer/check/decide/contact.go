@@ -34,18 +34,8 @@ var contactFixes = []struct{ says, fix string }{
 	{"", "from a node of the controller's Pods, try the URL with curl; check firewalls, routes and proxy.noProxy of the chart"},
 }
 
-// contact reports whether the controller reaches CloudStack from where it runs: by the self-test, or by the newest line of each
-// Pod's log that says so.
+// contact reports whether the controller reaches CloudStack from where it runs, by the newest line of each Pod's log that says so.
 func contact(f *Facts) Finding {
-	if r := f.SelfTest; r != nil && !r.Passed {
-		return Problemf("%s", OneLine(r.Problem)).About(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).Fix("%s", r.Fix)
-	} else if r != nil {
-		out := Passf("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).With("at", r.At.Format(time.RFC3339))
-		for _, found := range r.Findings {
-			out = out.With(found.Subject, found.Text)
-		}
-		return out
-	}
 	if err := f.Err(Logs); err != nil {
 		return Unread(err)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/kube/rights"
-	"github.com/csccm/csccm/installer/kube/selftest"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -90,8 +89,7 @@ type Setup struct {
 	// than being skipped. Both zero: it can.
 	NoCloud    string
 	NoCloudErr error
-	Manifest   string           // the rendered chart that is about to be applied; "" where nothing is
-	SelfTest   *selftest.Result // of the controller in the cluster; nil where none ran
+	Manifest   string // the rendered chart that is about to be applied; "" where nothing is
 	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud controller
 	// manager for CCM-002 and CCM-003.
 	Replaces []Object

@@ -19,9 +19,9 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. addresses returns what
-// CloudStack says; nil where CloudStack is not asked.
-func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func([]corev1.Service) (map[string]Address, error)) ([]Refusal, error) {
+// Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. CloudStack is not asked about
+// addresses: check TEN-002 is.
+func Decide(ctx context.Context, e *engine.Env, manifest string) ([]Refusal, error) {
 	words := family.ArgumentsOfChart(manifest)
 	if _, set := family.Argument(words, "tenancy"); !set {
 		return nil, nil // a chart whose controller has no policy
@@ -30,13 +30,7 @@ func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func(
 	if err != nil {
 		return nil, e.Cluster.Explain(err)
 	}
-	view := View{Services: services.Items}
-	if addresses != nil {
-		if view.Addresses, err = addresses(services.Items); err != nil {
-			return nil, err
-		}
-	}
-	refused, err := PlanOf(ctx, e.Cluster.Kube, words, view)
+	refused, err := PlanOf(ctx, e.Cluster.Kube, words, View{Services: services.Items})
 	for i := range refused {
 		e.Progress.Warn("%s", &refused[i])
 	}

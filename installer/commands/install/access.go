@@ -34,7 +34,6 @@ type access struct {
 
 	admin *cloudapi.Client         // an administrator's session
 	user  *credentials.Provision   // what makes the user; nil where keys were given
-	done  []string                 // of its steps
 	made  []credentials.MadeObject // by this run
 	ends  []func()
 }
@@ -42,15 +41,15 @@ type access struct {
 // pending reports whether something is to be made in CloudStack.
 func (a *access) pending() bool { return a.user != nil && a.user.Changes() }
 
-// find finds out, by reading alone, whose keys the controller will use.
-func (a *access) find(ctx context.Context, e *engine.Env, c *Config, f *facts) error {
-	if err := c.askCredentials(ctx, e, f); err != nil {
+// findAccess finds out, by reading alone, whose keys the controller will use.
+func (r *run) findAccess(ctx context.Context) error {
+	if err := r.askCredentials(ctx); err != nil {
 		return err
 	}
-	k := &c.Credentials
+	k := &r.Credentials
 	if k.CAFile != "" {
 		var err error
-		if a.caPEM, err = os.ReadFile(k.CAFile); err == nil && !x509.NewCertPool().AppendCertsFromPEM(a.caPEM) {
+		if r.caPEM, err = os.ReadFile(k.CAFile); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
 			err = fmt.Errorf("%s holds no PEM certificate", k.CAFile)
 		}
 		if err != nil {
@@ -59,105 +58,92 @@ func (a *access) find(ctx context.Context, e *engine.Env, c *Config, f *facts) e
 	}
 	switch {
 	case k.Source == SourceAdmin:
-		return a.planUser(ctx, e, c, f)
-	case k.Source == SourceKeys && !f.secret.HasReplaced(k.Keys.APIKey):
-		a.config = c.cloudConfig(f, k.Keys)
+		return r.planUser(ctx)
+	case k.Source == SourceKeys && !r.secret.HasReplaced(k.Keys.APIKey):
+		r.config = r.cloudConfig(k.Keys)
 		return nil
 	case k.Source == SourceKeys:
-		e.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", f.secret.Namespace, f.secret.Name)
+		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", r.secret.Namespace, r.secret.Name)
 		k.Source = SourceSecret
-	case f.secret.Problem != nil:
-		return report.Usage(f.secret.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
-	case !f.secret.Exists:
-		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", f.secret.Namespace, f.secret.Name), "add "+adminFlags+", or "+keyFlags)
+	case r.secret.Problem != nil:
+		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	}
-	cfg, cleanup, err := f.secret.LocalConfig(ctx, e.Cluster.Kube)
+	cfg, cleanup, err := r.secret.LocalConfig(ctx, r.Cluster.Kube)
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return r.Cluster.Explain(err)
 	}
-	a.ends = append(a.ends, cleanup)
-	cfg.CAFile, cfg.ProjectID = cmp.Or(k.CAFile, cfg.CAFile), cmp.Or(c.Project, cfg.ProjectID)
-	c.overlay(cfg)
-	a.config = cfg
+	r.ends = append(r.ends, cleanup)
+	cfg.CAFile, cfg.ProjectID = cmp.Or(k.CAFile, cfg.CAFile), cmp.Or(r.Project, cfg.ProjectID)
+	r.config = r.overlaid(cfg)
 	return nil
 }
 
 // cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no flag for.
-func (c *Config) cloudConfig(f *facts, keys credentials.Keys) *cloudstack.Config {
-	cfg, k := cloudconfig.Default(), &c.Credentials
-	if was := f.secret.Config; was != nil && was.APIURL == k.APIURL {
+func (r *run) cloudConfig(keys credentials.Keys) *cloudstack.Config {
+	cfg, k := cloudconfig.Default(), &r.Credentials
+	if was := r.secret.Config; was != nil && was.APIURL == k.APIURL {
 		cfg = *was
 	}
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey = k.APIURL, keys.APIKey, keys.SecretKey
-	cfg.CAFile, cfg.SSLNoVerify, cfg.ProjectID = k.CAFile, k.SSLNoVerify, c.Project
-	c.overlay(&cfg)
-	return &cfg
+	cfg.CAFile, cfg.SSLNoVerify, cfg.ProjectID = k.CAFile, k.SSLNoVerify, r.Project
+	return r.overlaid(&cfg)
 }
 
-func (c *Config) overlay(cfg *cloudstack.Config) {
+// overlaid sets what flags say.
+func (c *Config) overlaid(cfg *cloudstack.Config) *cloudstack.Config {
 	cfg.Zone, cfg.Region, cfg.ClusterID = cmp.Or(c.Zone, cfg.Zone), cmp.Or(c.Region, cfg.Region), cmp.Or(c.ClusterID, cfg.ClusterID)
+	return cfg
 }
 
 // withoutProject is the configuration for a user who need not see the project.
-func (c *Config) withoutProject(f *facts, keys credentials.Keys) *cloudstack.Config {
-	cfg := c.cloudConfig(f, keys)
+func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
+	cfg := r.cloudConfig(keys)
 	cfg.ProjectID = ""
 	return cfg
 }
 
 // planUser logs in, and plans role, account, user and keys.
-func (a *access) planUser(ctx context.Context, e *engine.Env, c *Config, f *facts) (err error) {
-	missing := c.Credentials.Account == "" && c.Project == ""
-	if missing && !e.Interactive {
-		if err := c.askOwner(ctx, e, "", func(*Config) error { return nil }); err != nil {
-			return err
-		}
-		missing = false
+func (r *run) planUser(ctx context.Context) (err error) {
+	missing := r.Credentials.Account == "" && r.Project == ""
+	if missing && !r.Interactive { // refuses before the login
+		return r.askOwner(ctx, "")
 	}
 	var end func()
-	if a.admin, end, err = c.Credentials.LogIn(ctx, e, c.withoutProject(f, credentials.Keys{})); err != nil {
+	if r.admin, end, err = r.Credentials.LogIn(ctx, r.Env, r.withoutProject(credentials.Keys{})); err != nil {
 		return err
 	}
-	a.ends = append(a.ends, end)
-	if c.Zone != "" { // before anything is made; the user's own rights are proven later
-		err = credentials.CheckZone(ctx, a.admin, c.Zone)
+	r.ends = append(r.ends, end)
+	if r.Zone != "" { // before anything is made; the user's own rights are proven later
+		err = credentials.CheckZone(ctx, r.admin, r.Zone)
 	} else {
-		err = c.askZone(ctx, e, a.admin)
+		err = r.askZone(ctx, r.admin)
+	}
+	if err == nil && missing {
+		err = r.askOwner(ctx, r.ownerOfNodes(ctx))
 	}
 	if err != nil {
 		return err
 	}
-	judge := func(c *Config) (err error) {
-		if a.user, err = credentials.Plan(ctx, a.admin, c.request(f)); err == nil {
-			err = a.matchNodes(ctx, c, f)
-		}
-		return err
-	}
-	if missing {
-		if err := c.askOwner(ctx, e, ownerOf(ctx, f, a.admin, c.Zone), judge); err != nil {
-			return err
-		}
-	}
-	e.Progress.Step("User for the controller")
+	r.Progress.Step("User for the controller")
 	if !missing {
-		if err := judge(c); err != nil {
+		if err := r.judgeOwner(ctx); err != nil {
 			return err
 		}
 	}
-	e.Progress.Done("user %q in account %q of domain %s", a.user.User, a.user.Account, a.user.Domain.Path)
-	a.config = c.cloudConfig(f, credentials.Keys{})
-	a.config.ProjectID = cmp.Or(a.user.Project.ID, a.config.ProjectID)
+	r.Progress.Done("user %q in account %q of domain %s", r.user.User, r.user.Account, r.user.Domain.Path)
+	r.config = r.cloudConfig(credentials.Keys{})
+	r.config.ProjectID = cmp.Or(r.user.Project.ID, r.config.ProjectID)
 	return nil
 }
 
-// request is what the administrator is asked for.
-func (c *Config) request(f *facts) credentials.Request {
-	k := &c.Credentials
-	r := credentials.Request{
-		Domain: k.Domain, Account: k.Account, CreateAccount: k.CreateAccount, Project: c.Project,
-		User: k.User, Role: k.Role, Commands: c.roleCommands(f), Former: f.secret.FormerUsers(),
+// judgeOwner plans the user in the account or project that is given.
+func (r *run) judgeOwner(ctx context.Context) (err error) {
+	k := &r.Credentials
+	request := credentials.Request{
+		Domain: k.Domain, Account: k.Account, CreateAccount: k.CreateAccount, Project: r.Project,
+		User: k.User, Role: k.Role, Commands: r.roleCommands(), Former: r.secret.FormerUsers(),
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
-			api, err := cloudapi.NewClient(c.withoutProject(f, keys))
+			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {
 				return false, err
 			}
@@ -168,16 +154,19 @@ func (c *Config) request(f *facts) credentials.Request {
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
 		},
 	}
-	if was := f.secret.Config; was != nil && was.APIURL == k.APIURL {
-		r.InUse = credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
+	if was := r.secret.Config; was != nil && was.APIURL == k.APIURL {
+		request.InUse = credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 	}
-	return r
+	if r.user, err = credentials.Plan(ctx, r.admin, request); err == nil {
+		err = r.matchNodes(ctx)
+	}
+	return err
 }
 
 // roleCommands returns what the minimal role allows.
-func (c *Config) roleCommands(f *facts) []string {
+func (r *run) roleCommands() []string {
 	all := slices.Clone(provider.RequiredCommands)
-	if name, _ := c.values(f)["registerCluster"].(string); name != "" {
+	if name, _ := r.chartValues()["registerCluster"].(string); name != "" {
 		all = append(all, registration.Commands...)
 	}
 	slices.Sort(all)
@@ -189,157 +178,136 @@ const matchesVMs = "NODE-002"
 
 // matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. The
 // administrator's login lists its VMs; where it may not, the checks with the user's keys judge later.
-func (a *access) matchNodes(ctx context.Context, c *Config, f *facts) error {
-	if slices.Contains(c.SkipChecks, matchesVMs) || len(f.nodes) == 0 {
+func (r *run) matchNodes(ctx context.Context) error {
+	if slices.Contains(r.SkipChecks, matchesVMs) || len(r.nodes) == 0 {
 		return nil
 	}
-	place := credentials.Place{Account: a.user.Account, Domain: a.user.Domain.Path}
-	query := cloudstack.VMQuery{Account: a.user.Account, DomainID: a.user.Domain.ID}
-	if a.user.Project.ID != "" {
-		place, query = credentials.Place{Project: a.user.Project.Name}, cloudstack.VMQuery{ProjectID: a.user.Project.ID}
+	place := credentials.Place{Account: r.user.Account, Domain: r.user.Domain.Path}
+	query := cloudstack.VMQuery{Account: r.user.Account, DomainID: r.user.Domain.ID}
+	if r.user.Project.ID != "" {
+		place, query = credentials.Place{Project: r.user.Project.Name}, cloudstack.VMQuery{ProjectID: r.user.Project.ID}
 	}
-	vms, err := a.admin.ListVirtualMachines(ctx, query)
+	vms, err := r.admin.ListVirtualMachines(ctx, query)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	finding, ok := check.Misplaced(f.nodes, vms, place, c.cloudConfig(f, credentials.Keys{}).Zone, func() []credentials.Place {
-		return credentials.AdminPlaces(ctx, a.admin)
+	finding, ok := check.Misplaced(r.nodes, vms, place, r.cloudConfig(credentials.Keys{}).Zone, func() []credentials.Place {
+		return credentials.AdminPlaces(ctx, r.admin)
 	})
 	if ok {
 		return nil
 	}
-	return checksFailed(check.PhasePreflight, check.Result{
-		Code: matchesVMs, Outcome: check.Failed, Message: finding.Message, Remedy: finding.Remedy, Objects: finding.Objects,
-	})
+	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: finding.Message, Remedy: finding.Remedy})
 }
 
 // makeUser makes what the plan of the user lists, after checks of the cluster and a question, and takes the keys.
-func (a *access) makeUser(ctx context.Context, e *engine.Env, s *engine.Session, c *Config, f *facts, p *plan) error {
-	if a.user == nil {
+func (r *run) makeUser(ctx context.Context) error {
+	if r.user == nil {
 		return nil
 	}
-	if !a.user.Changes() {
-		return a.takeKeys(ctx, e, func(string, ...any) {})
+	if !r.user.Changes() {
+		return r.takeKeys(ctx, func(string, ...any) {})
 	}
-	if refusal := p.overwrites(c, f, a); refusal != nil && e.Yes {
-		return refusal
-	}
-	if err := p.preflight(ctx, e, c, f, a); err != nil {
+	if err := r.overwrites(); err != nil {
 		return err
 	}
-	if !e.Yes {
-		text := "To do in CloudStack:\n  - " + strings.Join(a.user.Steps, "\n  - ") + "\n"
-		if _, err := fmt.Fprint(e.ErrOut, text); err != nil {
+	if err := r.preflight(ctx); err != nil {
+		return err
+	}
+	if !r.Yes {
+		text := "To do in CloudStack:\n  - " + strings.Join(r.user.Steps, "\n  - ") + "\n"
+		if _, err := fmt.Fprint(r.ErrOut, text); err != nil {
 			return err
 		}
-		if err := a.agreed(ctx, e, "Do this in CloudStack for the controller"); err != nil {
+		if err := r.agreed(ctx, "Do this in CloudStack for the controller"); err != nil {
 			return err
 		}
 	}
-	e.Progress.Step("User for the controller in CloudStack")
-	err := s.Run(ctx, engine.Step{Name: "the user in CloudStack", Do: func(ctx context.Context, note engine.Note) error {
-		return a.takeKeys(ctx, e, note)
-	}})
+	r.Progress.Step("User for the controller in CloudStack")
+	err := r.session.Run(ctx, engine.Step{Name: "the user in CloudStack", Do: r.takeKeys})
 	if err == nil {
-		e.Progress.Done("%q", a.user.User)
+		r.Progress.Done("%q", r.user.User)
 	}
 	return err
 }
 
 // takeKeys makes what is missing, which is recorded in the cluster before and after.
-func (a *access) takeKeys(ctx context.Context, e *engine.Env, note engine.Note) error {
+func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
 	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if a.user.Changes() {
-			if err := credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace); err != nil {
-				return e.Cluster.Explain(err)
+		if r.user.Changes() {
+			if err := credentials.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
+				return r.Cluster.Explain(err)
 			}
 		}
-		err := credentials.Recorded(ctx, e.Cluster, a.config, a.user.Makes, func() error {
-			keys, err := a.user.Apply(ctx, func(what string) {
-				a.done = append(a.done, what)
+		err := credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
+			keys, err := r.user.Apply(ctx, func(what string) {
 				note("made %s", what)
-				e.Progress.Info("made %s", what)
+				r.Progress.Info("made %s", what)
 			})
 			if err == nil {
-				a.config.APIKey, a.config.SecretKey = keys.APIKey, keys.SecretKey
-				a.user.Steps = nil
+				r.config.APIKey, r.config.SecretKey = keys.APIKey, keys.SecretKey
+				r.user.Steps = nil
 			}
 			return err
 		})
-		a.made = append(a.made, slices.DeleteFunc(a.user.Makes(), func(o credentials.MadeObject) bool { return o.ID == "" })...)
+		r.made = append(r.made, slices.DeleteFunc(r.user.Makes(), func(o credentials.MadeObject) bool { return o.ID == "" })...)
 		return err
 	})
 }
 
 // agreed asks about a change.
-func (a *access) agreed(ctx context.Context, e *engine.Env, question string) error {
-	ok, err := e.Confirm(ctx, prompt.Question{Message: question, Default: "yes"})
-	switch {
-	case err != nil || ok:
-		return err
-	case len(a.made) == 0:
-		return report.Declined("nothing was changed")
+func (r *run) agreed(ctx context.Context, question string) error {
+	ok, err := r.Confirm(ctx, prompt.Question{Message: question, Default: "yes"})
+	if err == nil && !ok {
+		err = report.Declined("nothing was changed in the cluster")
 	}
-	return report.Declined("nothing was changed in the cluster")
+	return err
 }
 
 // close ends sessions. Where the install failed it names what is left in CloudStack.
-func (a *access) close(e *engine.Env, err error) {
-	if err != nil && len(a.made) > 0 {
+func (r *run) close(err error) {
+	if err != nil && len(r.made) > 0 {
 		var names []string
-		for _, o := range a.made {
+		for _, o := range r.made {
 			names = append(names, o.String())
 		}
-		e.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall --delete-user removes it", strings.Join(names, ", "))
+		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall --delete-user removes it", strings.Join(names, ", "))
 	}
-	for _, end := range a.ends {
+	for _, end := range r.ends {
 		end()
 	}
 }
 
 // scrub removes the keys from text of others. The controller never writes them; this is the second lock.
-func (a *access) scrub(text string) string {
-	if a.config == nil {
+func (r *run) scrub(text string) string {
+	if r.config == nil {
 		return text
 	}
-	return report.Mask(text, a.config.APIKey, a.config.SecretKey)
+	return report.Mask(text, r.config.APIKey, r.config.SecretKey)
 }
 
 // verify proves that the keys are good for what the controller does.
-func (a *access) verify(ctx context.Context, e *engine.Env, c *Config) error {
-	e.Progress.Step("Credentials against CloudStack")
-	api, err := cloudapi.NewClient(a.config)
+func (r *run) verify(ctx context.Context) error {
+	r.Progress.Step("Credentials against CloudStack")
+	api, err := cloudapi.NewClient(r.config)
 	if err != nil {
 		return err
 	}
 	var lines strings.Builder
-	test := &selftest.Test{Config: a.config, Client: api.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
+	test := &selftest.Test{Config: r.config, Client: api.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
 	project, err := credentials.Verify(ctx, test)
-	var result podtest.Result
-	podtest.Parse(lines.String(), &result)
-	sayFindings(e, result.Findings)
-	if err == nil && project != "" && a.config.ProjectID != project {
-		a.config.ProjectID = project // the id outlives a renaming
-		api, err = cloudapi.NewClient(a.config)
+	podtest.Show(r.Progress, lines.String())
+	if err == nil && project != "" && r.config.ProjectID != project {
+		r.config.ProjectID = project // the id outlives a renaming
+		api, err = cloudapi.NewClient(r.config)
 	}
 	if err != nil {
 		return err
 	}
-	a.api = api
-	e.Progress.Done("verified")
+	r.api = api
+	r.Progress.Done("verified")
 	return nil
-}
-
-// sayFindings shows what a self-test found.
-func sayFindings(e *engine.Env, findings []podtest.Finding) {
-	for _, f := range findings {
-		say := e.Progress.Warn
-		if f.OK {
-			say = e.Progress.Info
-		}
-		say("%s: %s", f.Subject, f.Text)
-	}
 }

@@ -11,89 +11,86 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// preflight runs the checks that make sense before an install; a failed one ends it.
-func (p *plan) preflight(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
-	e.Progress.Step("Checks before the install")
-	env := checkEnv(e, a)
-	env.Manifest, env.Replaces = p.manifest, f.replaces()
-	if a.api == nil {
+// preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose place is taken.
+func (r *run) preflight(ctx context.Context) error {
+	r.Progress.Step("Checks before the install")
+	env := r.checkEnv()
+	env.Manifest = r.manifest
+	for i := range r.controllers.Predecessors {
+		if p := &r.controllers.Predecessors[i]; p.Replaceable() {
+			env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	if r.api == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
 	}
-	return p.runChecks(ctx, e, c, env, check.PhasePreflight)
+	return r.runChecks(ctx, env, check.PhasePreflight)
 }
 
 // checkEnv is what the checks work with.
-func checkEnv(e *engine.Env, a *access) *check.Env {
+func (r *run) checkEnv() *check.Env {
 	return &check.Env{
-		Cluster: e.Cluster, Style: e.StyleOf(e.Out), CloudStack: a.api, CloudConfig: a.config, Clock: e.Clock,
-		Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
+		Cluster: r.Cluster, Style: r.StyleOf(r.Out), CloudStack: r.api, CloudConfig: r.config, Clock: r.Clock,
+		Setup: check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
 	}
 }
 
-// checksFailed is the error of checks that do not pass.
-func checksFailed(phase check.Phase, failed ...check.Result) error {
-	const briefly = 160 // of a message among several
-	var codes, each []string
-	for i := range failed {
-		r := &failed[i]
-		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly))
-		if r.Remedy != "" {
-			each = append(each, "  fix: "+r.Remedy)
-		}
-	}
-	what, fix := strings.Join(codes, ", ")+" failed\n  "+strings.Join(each, "\n  "), "one after the other; csccm doctor looks again"
-	if len(failed) == 1 {
-		what, fix = failed[0].Code+" failed: "+failed[0].Message, failed[0].Remedy
-	}
-	if phase == check.PhasePreflight {
-		return &report.Error{
-			What: "nothing was installed: " + what, Code: report.ExitCheckFailed,
-			Fix: strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
-		}
-	}
-	return &report.Error{What: "installed, but " + what, Fix: fix, Code: report.ExitCheckFailed}
-}
+// maxObjects is how many objects of a check are listed.
+const maxObjects = 5
 
 // runChecks runs the checks of a phase. A warning is shown once in a run.
-func (p *plan) runChecks(ctx context.Context, e *engine.Env, c *Config, env *check.Env, phase check.Phase) error {
-	result := c.checks(ctx, env, check.Selection{Phase: phase, Skip: c.SkipChecks}, nil)
+func (r *run) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
+	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var failed []check.Result
-	for i := range result.Checks {
-		r := &result.Checks[i]
-		switch {
-		case r.Outcome == check.Failed:
-			failed = append(failed, *r)
-		case r.Outcome != check.Warning, p.warned[r.Code+r.Message]:
+	for _, c := range result.Checks {
+		if c.Outcome == check.Failed {
+			failed = append(failed, c)
+		} else if c.Outcome != check.Warning || r.warned[c.Code+c.Message] {
 			continue
-		default:
-			p.warned[r.Code+r.Message] = true
 		}
-		e.Progress.Warn("%s %s: %s", r.Code, r.Title, r.Message)
-		const most = 5
-		for _, o := range r.Objects[:min(len(r.Objects), most)] {
-			e.Progress.Info("%s %s", o.String(), o.Message)
+		r.warned[c.Code+c.Message] = true
+		r.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
+		for i, o := range c.Objects {
+			if i == maxObjects {
+				r.Progress.Info("... and %d more", len(c.Objects)-i)
+				break
+			}
+			r.Progress.Info("%s %s", o.String(), o.Message)
 		}
-		if n := len(r.Objects) - most; n > 0 {
-			e.Progress.Info("... and %d more", n)
-		}
-		if r.Outcome == check.Warning && r.Remedy != "" {
-			e.Progress.Info("fix: %s", r.Remedy)
+		if c.Remedy != "" {
+			r.Progress.Info("fix: %s", c.Remedy)
 		}
 	}
-	s := result.Summary
-	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, english.Plural(s.Warning, "warning", ""), s.Failed)
+	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, english.Plural(result.Summary.Warning, "warning", ""), result.Summary.Failed)
 	if len(failed) > 0 {
-		e.Progress.Fail("%s", text)
+		r.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)
 	}
-	e.Progress.Done("%s", text)
+	r.Progress.Done("%s", text)
 	return nil
+}
+
+// checksFailed is the error of checks that do not pass.
+func checksFailed(phase check.Phase, failed ...check.Result) error {
+	var codes, texts []string
+	for i := range failed {
+		codes, texts = append(codes, failed[i].Code), append(texts, failed[i].Code+" failed: "+failed[i].Message)
+	}
+	fix := failed[0].Remedy
+	if len(failed) > 1 {
+		fix = "see the remedy of each check above"
+	}
+	if phase != check.PhasePreflight {
+		return &report.Error{What: "installed, but " + strings.Join(texts, "; "), Fix: fix, Code: report.ExitCheckFailed}
+	}
+	return &report.Error{
+		What: "nothing was installed: " + strings.Join(texts, "; "), Code: report.ExitCheckFailed,
+		Fix: strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
+	}
 }

@@ -92,51 +92,45 @@ func (f *Given) Read(o *Config) error {
 			return report.Usage(twice.what+" are both given; give one", "")
 		}
 	}
-	var err error
-	if f.given("--admin-password-file", f.AdminPasswordFile) {
-		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-file", f.AdminPasswordFile, nil); err != nil {
-			return err
-		}
-	}
+	readPassword := func(flag, path string) (string, error) { return credentials.ReadPassword(flag, path, nil) }
 	for _, file := range []struct {
 		flag, path string
 		to         *string
+		read       func(flag, path string) (string, error)
 	}{
-		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey},
-		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey},
-		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
-		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
+		{"--admin-password-file", f.AdminPasswordFile, &c.AdminPassword, readPassword},
+		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey, credentials.ReadKeyFile},
+		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey, credentials.ReadKeyFile},
+		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey, credentials.ReadKeyFile},
+		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey, credentials.ReadKeyFile},
 	} {
 		if !f.given(file.flag, file.path) {
 			continue
 		}
-		if *file.to, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
+		var err error
+		if *file.to, err = file.read(file.flag, file.path); err != nil {
 			return err
 		}
 	}
-	switch {
-	case f.AdminPasswordStdin && !f.Interactive:
+	if f.AdminPasswordStdin && !f.Interactive {
+		var err error
 		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-stdin", "", f.In); err != nil {
 			return err
 		}
-	case c.AdminPassword == "" && c.AdminUser != "":
-		c.AdminPassword = f.Getenv("CSCCM_ADMIN_PASSWORD")
+	} else if c.AdminUser != "" {
+		c.AdminPassword = cmp.Or(c.AdminPassword, f.Getenv("CSCCM_ADMIN_PASSWORD"))
 	}
-	switch {
-	case f.given("--cloud-config", f.CloudConfig):
+	if f.given("--cloud-config", f.CloudConfig) {
 		cfg, err := cloud.ReadFile(f.CloudConfig)
 		if err != nil {
 			return err
 		}
 		c.CAFile = cmp.Or(c.CAFile, cfg.CAFile)
 		o.fill(cfg) // flags go over it
-	case !admin && !c.FromPredecessor:
+	} else if !admin && !c.FromPredecessor {
 		c.APIURL = cmp.Or(c.APIURL, f.Getenv("CLOUDSTACK_API_URL"))
-		for name, to := range map[string]*string{"CLOUDSTACK_API_KEY": &c.Keys.APIKey, "CLOUDSTACK_SECRET_KEY": &c.Keys.SecretKey} {
-			if *to == "" {
-				*to = credentials.TrimKey(f.Getenv(name))
-			}
-		}
+		c.Keys.APIKey = cmp.Or(c.Keys.APIKey, credentials.TrimKey(f.Getenv("CLOUDSTACK_API_KEY")))
+		c.Keys.SecretKey = cmp.Or(c.Keys.SecretKey, credentials.TrimKey(f.Getenv("CLOUDSTACK_SECRET_KEY")))
 	}
 	return nil
 }
@@ -149,14 +143,6 @@ func (f *Given) given(flag, path string) bool {
 	return path != ""
 }
 
-// checkLogin refuses what cannot become a login.
-func (c *Credentials) checkLogin(apiURL string) error {
-	if (c.AdminKeys.APIKey == "") != (c.AdminKeys.SecretKey == "") {
-		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
-	}
-	return credentials.RefusePlainLogin(apiURL, c.AllowHTTP)
-}
-
 // Session is LogIn of a run.
 func (c *Credentials) Session(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
@@ -167,43 +153,24 @@ func (c *Credentials) Session(e *engine.Env) func(context.Context, *cloudstack.C
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
 // is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
 func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-	if err := c.checkLogin(cfg.APIURL); err != nil {
+	keys := c.AdminKeys != (credentials.Keys{})
+	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
+		return nil, nil, report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+	}
+	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err
 	}
 	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	if c.AdminKeys != (credentials.Keys{}) {
-		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
-		session, err := cloudapi.NewClient(cfg)
-		if err == nil && !c.AnyUser {
-			err = credentials.MustBeAdmin(ctx, session, "the user of the administrator's keys")
-		}
-		if err != nil {
-			return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, c.AdminDomain, err)
-		}
-		e.Progress.Done("accepted")
-		return session, func() {}, nil
-	}
 	given := *c
 	defer func() { c.AdminPassword = "" }()
 	for first := true; ; first = false {
-		domain, asked, err := c.askLogin(ctx, e, c.AdminUser == "" || !first)
-		if err != nil {
-			return nil, nil, err
-		}
-		e.Progress.Step("Logging in to CloudStack at %s", cfg.APIURL)
-		session, err := cloudapi.Login(ctx, cfg, c.AdminUser, c.AdminPassword, domain)
-		end := func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			_ = session.Logout(ctx) // the session ends by itself otherwise
-		}
-		if err != nil {
-			err = credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
-		} else if !c.AnyUser {
-			if err = credentials.MustBeAdmin(ctx, session, fmt.Sprintf("user %q", c.AdminUser)); err != nil {
-				end()
+		asked := !keys && (c.AdminUser == "" || c.AdminPassword == "")
+		if asked {
+			if err := c.askLogin(ctx, e, c.AdminUser == "" || !first); err != nil {
+				return nil, nil, err
 			}
 		}
+		session, end, err := c.logIn(ctx, e, cfg, keys)
 		if err == nil {
 			e.Progress.Done("")
 			return session, end, nil
@@ -219,43 +186,66 @@ func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.
 	}
 }
 
-// askLogin asks for what is missing of a login, and reports whether it has asked anything. Who has given a user name is asked
-// for its domain only where the login failed.
-func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (domain string, asked bool, err error) {
+func (c *Credentials) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool) (session *cloudapi.Client, end func(), err error) {
+	who, domain := fmt.Sprintf("user %q", c.AdminUser), cmp.Or(c.AdminDomain, credentials.DefaultDomain)
+	end = func() {}
+	if keys {
+		who = "the user of the administrator's keys"
+		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
+		session, err = cloudapi.NewClient(cfg)
+	} else {
+		e.Progress.Step("Logging in to CloudStack at %s", cfg.APIURL)
+		session, err = cloudapi.Login(ctx, cfg, c.AdminUser, c.AdminPassword, domain)
+		end = func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			_ = session.Logout(ctx) // the session ends by itself otherwise
+		}
+	}
+	if err == nil && !c.AnyUser {
+		if err = credentials.MustBeAdmin(ctx, session, who); err != nil {
+			end()
+		}
+	}
+	if err != nil {
+		return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
+	}
+	return session, end, nil
+}
+
+// askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login failed.
+func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (err error) {
 	if c.AdminUser == "" {
-		asked = true
 		if c.AdminUser, err = e.Prompt.Ask(ctx, prompt.Question{
 			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
 			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
 		}); err != nil {
-			return "", asked, err
+			return err
 		}
 	}
-	domain = cmp.Or(c.AdminDomain, credentials.DefaultDomain)
 	if c.AdminDomain == "" && e.Interactive && askDomain {
-		asked = true
-		if domain, err = e.Prompt.Ask(ctx, prompt.Question{
+		domain, err := e.Prompt.Ask(ctx, prompt.Question{
 			Message: "Domain of " + c.AdminUser, Default: credentials.DefaultDomain, Flag: "--admin-domain PATH",
 			Help: "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s", Validate: notEmpty,
-		}); err != nil {
-			return "", asked, err
+		})
+		if err != nil {
+			return err
 		}
-		if domain != credentials.DefaultDomain {
+		if domain != credentials.DefaultDomain { // the flag line leaves the default out
 			c.AdminDomain = domain
 		}
 	}
 	if c.AdminPassword == "" {
-		asked = true
 		c.AdminPassword, err = e.Prompt.Ask(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
 	}
-	return domain, asked, err
+	return err
 }
 
 // askURL asks for the API's URL where it is missing, and judges it.
-func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, known string, validate func(string) error) (err error) {
+func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, validate func(string) error) (err error) {
 	if c.APIURL == "" {
 		if c.APIURL, err = p.Ask(ctx, prompt.Question{
-			Message: "URL of the CloudStack API", Default: known, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+			Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
 		}); err != nil {
 			return err
@@ -279,29 +269,20 @@ func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Config, secret func
 		}
 		return found, err
 	}
-	fresh := cloudconfig.Default()
-	out := &cloud.Cloud{Config: &fresh, From: "the keys that were given", Close: func() {}}
-	if f.CloudConfig != "" {
-		config, err := cloud.ReadFile(f.CloudConfig)
-		if err != nil {
-			return nil, err
-		}
-		out.Config, out.From = config, f.CloudConfig
-	}
 	if !admin && (c.Keys.APIKey == "" || c.Keys.SecretKey == "") {
 		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
 	}
-	if err := c.askURL(ctx, e.Prompt, "", checkURL); err != nil {
+	if err := c.askURL(ctx, e.Prompt, checkURL); err != nil {
 		return nil, err
 	}
-	config := out.Config
-	config.APIURL, config.CAFile, config.ProjectID = c.APIURL, c.CAFile, o.Project
-	config.SSLNoVerify = config.SSLNoVerify || c.SSLNoVerify
+	config := cloudconfig.Default()
+	config.APIURL, config.CAFile, config.SSLNoVerify, config.ProjectID, config.Zone = c.APIURL, c.CAFile, c.SSLNoVerify, o.Project, o.Zone
+	out := &cloud.Cloud{Config: &config, From: cmp.Or(f.CloudConfig, "the keys that were given"), Close: func() {}}
 	if !admin {
 		config.APIKey, config.SecretKey = c.Keys.APIKey, c.Keys.SecretKey
 		return out.Open()
 	}
-	client, end, err := c.LogIn(ctx, e, config)
+	client, end, err := c.LogIn(ctx, e, &config)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -60,13 +61,23 @@ func (c *Config) fill(cfg *cloudstack.Config) {
 	c.Credentials.SSLNoVerify = c.Credentials.SSLNoVerify || cfg.SSLNoVerify
 }
 
-// values are the chart values that the release will have: those that it has, and over them the operator's.
-func (c *Config) values(f *facts) map[string]any { return helm.MergeValues(f.kept, c.Values) }
+// run is one install: what is wanted, what was found, and what was decided.
+type run struct {
+	*engine.Env
+	*Config
+	session *engine.Session
+	facts
+	access
+	plan
+}
+
+// chartValues are those that the release will have: those that it has, and over them the operator's.
+func (r *run) chartValues() map[string]any { return helm.MergeValues(r.kept, r.Values) }
 
 // setDefault sets a chart value that neither the operator nor the release sets.
-func (c *Config) setDefault(f *facts, name string, value any) {
-	if _, set := c.values(f)[name]; !set {
-		c.Values = helm.MergeValues(c.Values, map[string]any{name: value})
+func (r *run) setDefault(name string, value any) {
+	if _, set := r.chartValues()[name]; !set {
+		r.Values = helm.MergeValues(r.Values, map[string]any{name: value})
 	}
 }
 
@@ -75,101 +86,106 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = check.Run
 	}
-	s := e.Session("install", "csccm uninstall takes the controller away again")
-	a := &access{}
-	e.Scrub = a.scrub
+	r := &run{Env: e, Config: &c, session: e.Session("install", "csccm uninstall takes the controller away again")}
+	e.Scrub = r.scrub
 	defer func() {
-		s.Close(err)
-		a.close(e, err)
+		r.session.Close(err)
+		r.close(err)
 	}()
-	var f *facts
-	var p *plan
-	if err := s.Run(ctx,
-		read("looking at the cluster", func(ctx context.Context) (err error) {
-			f, err = detect(ctx, e, &c)
-			return err
-		}),
-		read("credentials", func(ctx context.Context) error { return a.find(ctx, e, &c, f) }),
-		read("plan", func(ctx context.Context) (err error) {
-			p, err = newPlan(ctx, e, &c, f, a)
-			return err
-		}),
-	); err != nil {
+	if err := r.session.Run(ctx, read("looking at the cluster", r.detect), read("credentials", r.findAccess), read("plan", r.render)); err != nil {
 		return err
 	}
-	if err := prepare(ctx, e, s, &c, f, a, p); err != nil || e.DryRun {
+	if err := r.prepare(ctx); err != nil || e.DryRun {
 		return err
 	}
-	w := &work{Env: e, Config: &c, facts: f, access: a, plan: p, release: f.release}
 	var before, after []engine.Step
-	if p.taker != nil {
-		before, after = p.taker.Before(), p.taker.After()
-		for _, step := range [][]engine.Step{before, after} {
-			for i := range step {
-				step[i].Name = "takeover: " + step[i].Name
+	if r.taker != nil {
+		before, after = r.taker.Before(), r.taker.After()
+		for _, steps := range [][]engine.Step{before, after} {
+			for i := range steps {
+				steps[i].Name = "takeover: " + steps[i].Name
 			}
 		}
 	}
-	return s.Run(ctx, slices.Concat(
+	return r.session.Run(ctx, slices.Concat(
 		[]engine.Step{{Name: "namespace", Do: func(ctx context.Context, _ engine.Note) error {
 			return e.Cluster.Explain(credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace))
 		}}},
 		before,
-		[]engine.Step{{Name: "Secret", Do: w.applySecret}, {Name: "Helm release", Do: w.applyChart}, {Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return w.Rollout(ctx) }}, {Name: "self-test in the cluster", Do: w.selfTest}},
+		[]engine.Step{
+			{Name: "Secret", Do: r.applySecret}, {Name: "Helm release", Do: r.applyChart},
+			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return r.Rollout(ctx) }},
+			{Name: "self-test in the cluster", Do: r.selfTest},
+		},
 		after,
 		[]engine.Step{
-			{Name: "initialisation of nodes", Do: w.initialiseNodes}, {Name: "leader", Do: w.awaitLeader},
-			{Name: "checks after the install", Do: w.postflight}, read("summary", w.summary),
+			{Name: "initialisation of nodes", Do: r.initialiseNodes},
+			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
+				// After the limit it goes on: the checks after the install say what is wrong.
+				_, err := check.AwaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
+				return err
+			}},
+			{Name: "checks after the install", Do: func(ctx context.Context, _ engine.Note) error {
+				r.Progress.Step("Checks after the install")
+				return r.runChecks(ctx, r.checkEnv(), check.PhaseInstalled)
+			}},
+			read("summary", r.summary),
 		},
 	)...)
 }
 
 // prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run goes as far
 // as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is said after the plan is shown.
-func prepare(ctx context.Context, e *engine.Env, s *engine.Session, c *Config, f *facts, a *access, p *plan) error {
-	keys := !e.DryRun || !a.pending()
+func (r *run) prepare(ctx context.Context) error {
+	keys := !r.DryRun || !r.pending()
 	var unfit error
 	for _, step := range []struct {
 		name        string
 		do          func(context.Context) error
 		needs, gate bool // keys; and whether a dry run goes on where it refuses
 	}{
-		{"takeover", func(context.Context) error { return p.planOrder(e, f, a) }, false, true},
-		{"the user in CloudStack", func(ctx context.Context) error { return a.makeUser(ctx, e, s, c, f, p) }, true, false}, // never made in a dry run
-		{"checking the credentials", func(ctx context.Context) error { return a.verify(ctx, e, c) }, true, false},
-		{"plan of the takeover", func(ctx context.Context) error { return p.planTakeover(ctx, e, c, f, a) }, true, false},
+		{"takeover", r.planOrder, false, true},
+		{"the user in CloudStack", r.makeUser, true, false}, // never made in a dry run
+		{"checking the credentials", r.verify, true, false},
+		{"plan of the takeover", r.planTakeover, true, false},
 		{"consent to the takeover", func(ctx context.Context) error {
-			if !e.DryRun {
+			if !r.DryRun {
 				return nil // a run asks when the plan is shown
 			}
-			return p.consent(ctx, c)
+			return r.consent(ctx)
 		}, true, true},
-		{"policy for tenants", func(ctx context.Context) error { return p.planTenants(ctx, e, a) }, false, false},
-		{"checks before the install", func(ctx context.Context) error { return p.preflight(ctx, e, c, f, a) }, false, true},
-		{"plan of Secret and nodes", func(ctx context.Context) error { return p.planNodes(ctx, e, c, f, a) }, true, true},
-		{"dry run on the API server", func(ctx context.Context) error { return p.diffObjects(ctx, e, f) }, false, true},
+		{"policy for tenants", func(ctx context.Context) (err error) {
+			r.refused, err = tenants.Decide(ctx, r.Env, r.manifest)
+			return err
+		}, false, false},
+		{"checks before the install", r.preflight, false, true},
+		{"plan of Secret and nodes", r.planNodes, true, true},
+		{"dry run on the API server", r.diffObjects, false, true},
 	} {
 		if step.needs && !keys {
 			continue
 		}
-		err := s.Run(ctx, read(step.name, step.do))
-		if err != nil && (!step.gate || !e.DryRun) {
+		err := r.session.Run(ctx, read(step.name, step.do))
+		if err != nil && (!step.gate || !r.DryRun) {
 			return err
 		}
 		if unfit == nil {
 			unfit = err
 		}
 	}
-	if !e.DryRun {
-		return s.Run(ctx, read("confirmation", func(ctx context.Context) error { return p.confirm(ctx, e, c, f, a) }))
+	if unfit == nil {
+		unfit = r.overwrites()
 	}
-	if unfit == nil && !e.Interactive { // a person would be asked
-		unfit = p.overwrites(c, f, a)
+	if r.DryRun {
+		if err := r.Show(r.shown()); err != nil {
+			return err
+		}
+		return unfit
 	}
-	if err := e.Show(p.show(e, c, f, a)); err != nil {
-		return err
+	if unfit != nil {
+		return unfit
 	}
-	return unfit
+	return r.session.Run(ctx, read("confirmation", r.confirm))
 }
 
 // read makes a step that changes nothing.

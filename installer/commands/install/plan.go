@@ -6,11 +6,10 @@ package install
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
-	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -22,306 +21,232 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// plan is what an install decides before it changes the cluster; show is what people and programs see of it.
+// plan is what an install decides before it changes the cluster; shown is what people and programs see of it.
 type plan struct {
-	chart    action
-	values   map[string]any // of the release, with those that it keeps
-	manifest string
-	secret   *credentials.SecretPlan // nil as long as the controller's credentials do not exist
-	takeover *takeover.Plan          // nil where no other provider is there. Its Services are compared once there are credentials
-	taker    *takeover.Taker         // of takeover, with its Services; nil before
-	tenants  []tenants.Refusal       // what the policy for tenants refuses
-	nodes    *taint.Plan             // nil as long as the controller's credentials do not exist
-	objects  []diff.Change           // what the API server says would become of the chart's objects; nil when it was not asked
-	warned   map[string]bool         // warnings of checks that were shown
+	action    string // what happens to the Helm release
+	manifest  string
+	newSecret *credentials.SecretPlan // nil as long as the controller's credentials do not exist
+	order     *takeover.Plan          // nil where no other provider is there. Its Services are compared once there are credentials
+	taker     *takeover.Taker         // of order, with its Services; nil before
+	refused   []tenants.Refusal       // by the policy for tenants
+	taints    *taint.Plan             // nil as long as the controller's credentials do not exist
+	objects   []diff.Change           // what the API server says would become of the chart's objects; nil when it was not asked
+	warned    map[string]bool         // warnings of checks that were shown
 }
-
-// action is what happens to the Helm release.
-type action string
 
 const (
-	actionInstall action = "install"
-	actionUpgrade action = "upgrade"
-	actionKeep    action = "keep"
+	actionInstall = "install"
+	actionUpgrade = "upgrade"
+	actionKeep    = "keep"
 	// actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.
-	actionRestore action = "restore"
+	actionRestore = "restore"
 )
 
-// newPlan decides what is to be done with the release; it changes nothing.
-func newPlan(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (*plan, error) {
-	if a.caPEM != nil {
-		c.setDefault(f, "caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
+// render decides what is to be done with the release.
+func (r *run) render(ctx context.Context) (err error) {
+	r.warned = map[string]bool{}
+	if r.caPEM != nil {
+		r.setDefault("caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
 	}
-	p := &plan{warned: map[string]bool{}}
-	return p, p.render(ctx, e, c, f)
-}
-
-func (p *plan) render(ctx context.Context, e *engine.Env, c *Config, f *facts) (err error) {
-	p.values = c.values(f)
-	p.manifest, err = e.Render(ctx, helm.ApplyRequest{Name: e.Release, Chart: c.Chart, Values: p.values, KubeVersion: f.version})
+	values := r.chartValues()
+	r.manifest, err = r.Render(ctx, helm.ApplyRequest{Name: r.Release, Chart: r.Chart, Values: values, KubeVersion: r.version})
 	switch {
 	case err != nil:
-	case f.release == nil:
-		p.chart = actionInstall
-	case f.release.UpToDate(c.Chart, p.values, p.manifest):
-		p.chart = actionKeep
+	case r.release == nil:
+		r.action = actionInstall
+	case r.release.UpToDate(r.Chart, values, r.manifest):
+		r.action = actionKeep
 	default:
-		p.chart = actionUpgrade
+		r.action = actionUpgrade
 	}
 	return err
 }
 
 // planOrder says, by the cluster alone, who would be replaced in which order; an error is what
 // keeps it from happening, known before anything is made in CloudStack.
-func (p *plan) planOrder(e *engine.Env, f *facts, a *access) error {
-	if len(f.predecessors()) == 0 {
+func (r *run) planOrder(context.Context) error {
+	if len(r.predecessors()) == 0 {
 		return nil
 	}
-	controllers := *f.controllers
-	controllers.Own.Lease = family.LeaseOfChart(p.manifest)
-	p.takeover = takeover.PlanOrder(&controllers)
-	if p.takeover.Problem != nil {
-		return p.takeover.Problem
+	controllers := *r.controllers
+	controllers.Own.Lease = family.LeaseOfChart(r.manifest)
+	r.order = takeover.PlanOrder(&controllers)
+	if r.order.Problem != nil {
+		return r.order.Problem
 	}
-	if a.pending() {
-		e.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
+	if r.pending() {
+		r.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
 	}
 	return nil
 }
 
 // planTakeover compares, now that there are keys, the current state of each Service with what the new
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
-func (p *plan) planTakeover(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
-	if p.takeover == nil || p.takeover.Problem != nil {
+func (r *run) planTakeover(ctx context.Context) error {
+	if r.order == nil || r.order.Problem != nil {
 		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
 	}
-	e.Progress.Step("What the other provider has made")
-	t := &takeover.Taker{Env: e, API: a.api, Config: a.config, Options: takeover.Options{Accept: c.Accept, Pin: c.Pin, ClusterID: c.ClusterID}}
+	r.Progress.Step("What the other provider has made")
+	t := &takeover.Taker{Env: r.Env, API: r.api, Config: r.config, Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.ClusterID}}
 	found, err := t.Detect(ctx)
 	if err == nil {
-		found.Own.Lease = family.LeaseOfChart(p.manifest)
+		found.Own.Lease = family.LeaseOfChart(r.manifest)
 		err = t.MakePlan(ctx, found)
 	}
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return r.Cluster.Explain(err)
 	}
-	p.takeover, p.taker = t.Plan, t
-	rules := 0
-	for i := range t.Plan.Services {
-		rules += len(t.Plan.Services[i].Rules)
-	}
+	r.order, r.taker = t.Plan, t
 	for name, value := range t.Plan.Values {
-		c.setDefault(f, name, value)
+		r.setDefault(name, value)
 	}
-	if err := p.render(ctx, e, c, f); err != nil {
+	if err := r.render(ctx); err != nil {
 		return err
 	}
-	e.Progress.Done("%s, %s", english.Plural(len(t.Plan.Services), "Service", ""), english.Plural(rules, "rule", ""))
+	r.Progress.Done("%s", english.Plural(len(t.Plan.Services), "Service", ""))
 	return nil
 }
 
 // consent has somebody agree to what the takeover changes.
-func (p *plan) consent(ctx context.Context, c *Config) error {
-	if p.taker == nil {
+func (r *run) consent(ctx context.Context) error {
+	if r.taker == nil {
 		return nil
 	}
-	err := p.taker.Consent(ctx)
-	c.Accept, c.Pin = p.taker.Accept, p.taker.Pin // for the flag line
-	return err
-}
-
-// planTenants names the Services that the chart's policy for tenants refuses. Without keys CloudStack's addresses are not known.
-func (p *plan) planTenants(ctx context.Context, e *engine.Env, a *access) (err error) {
-	var addresses func([]corev1.Service) (map[string]tenants.Address, error)
-	if a.api != nil {
-		addresses = func(services []corev1.Service) (map[string]tenants.Address, error) {
-			ids, err := cluster.Identity{Config: a.config.ClusterID, Former: a.config.FormerClusterIDs}.Resolve(ctx, e.Cluster.Kube)
-			if err != nil {
-				return nil, e.Cluster.Explain(err)
-			}
-			addresses, err := a.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: a.config.ProjectID})
-			if err != nil {
-				return nil, fmt.Errorf("list public addresses: %w", err)
-			}
-			rules, err := a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: a.config.ProjectID})
-			if err != nil {
-				return nil, fmt.Errorf("list load balancer rules: %w", err)
-			}
-			return tenants.Addresses(addresses, rules, services, ids), nil
-		}
-	}
-	p.tenants, err = tenants.Decide(ctx, e, p.manifest, addresses)
+	err := r.taker.Consent(ctx)
+	r.Accept, r.Pin = r.taker.Accept, r.taker.Pin // for the flag line
 	return err
 }
 
 // planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials are known.
-func (p *plan) planNodes(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (err error) {
-	if p.secret, err = credentials.PlanSecret(f.secret, a.config); err != nil {
+func (r *run) planNodes(ctx context.Context) (err error) {
+	if r.newSecret, err = credentials.PlanSecret(r.secret, r.config); err != nil {
 		return err
 	}
-	if p.nodes, err = taintPlan(ctx, e, c, f, a); err != nil || c.SkipTaint {
+	if r.taints, err = r.taintPlan(ctx); err != nil || r.SkipTaint {
 		return err
 	}
-	for _, problem := range p.nodes.Problems {
-		e.Progress.Warn("%s", problem.Text)
-		e.Progress.Info("fix: %s", problem.Remedy)
+	for _, problem := range r.taints.Problems {
+		r.Progress.Warn("%s", problem.Text)
+		r.Progress.Info("fix: %s", problem.Remedy)
 	}
-	return p.nodes.Blocked()
+	return r.taints.Blocked()
 }
 
 // taintPlan reads nodes and VMs as they are now.
-func taintPlan(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (*taint.Plan, error) {
+func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	var err error
-	nodes := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Nodes().List).Items
+	nodes := cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Nodes().List).Items
 	if err != nil {
-		return nil, e.Cluster.Explain(err)
+		return nil, r.Cluster.Explain(err)
 	}
-	inv := inventory.New(a.api, inventory.Options{ProjectID: a.config.ProjectID, Zone: a.config.Zone, NodeVMs: a.config.NodeVMs, Clock: e.Clock})
+	inv := inventory.New(r.api, inventory.Options{ProjectID: r.config.ProjectID, Zone: r.config.Zone, NodeVMs: r.config.NodeVMs, Clock: r.Clock})
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
-	text, _ := c.values(f)["instanceTypeFormat"].(string)
+	text, _ := r.chartValues()["instanceTypeFormat"].(string)
 	form, err := node.ParseLabelForm(text)
-	if err != nil {
-		return nil, err
-	}
-	return taint.NewPlan(taint.Facts{Nodes: nodes, VMs: vms, Region: a.config.Region, LabelForm: form}), nil
+	return taint.NewPlan(taint.Facts{Nodes: nodes, VMs: vms, Region: r.config.Region, LabelForm: form}), err
 }
 
 // diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before the first write.
-func (p *plan) diffObjects(ctx context.Context, e *engine.Env, f *facts) (err error) {
-	if e.Diff == nil {
-		return nil
-	}
+func (r *run) diffObjects(ctx context.Context) (err error) {
 	old := ""
-	if f.release != nil {
-		old = f.release.Manifest
+	if r.release != nil {
+		old = r.release.Manifest
 	}
-	if p.secret != nil {
-		if err := p.secret.DryRun(ctx, e.Cluster.Kube); err != nil {
-			return e.Cluster.Explain(err)
+	if r.newSecret != nil && r.Diff != nil {
+		if err := r.newSecret.DryRun(ctx, r.Cluster.Kube); err != nil {
+			return r.Cluster.Explain(err)
 		}
 	}
-	if p.chart != actionKeep {
-		p.objects, err = e.Changes(ctx, old, p.manifest)
-		return err
-	}
-	if p.objects, err = e.Drift(ctx, old); err == nil && diff.Different(p.objects) {
-		p.chart = actionRestore
+	if r.objects, err = r.Changes(ctx, old, r.manifest); err == nil && r.action == actionKeep && diff.Different(r.objects) {
+		r.action = actionRestore
 	}
 	return err
 }
 
 // overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to. Those of a
 // user that is yet to be made are not in the Secret that is there.
-func (p *plan) overwrites(c *Config, f *facts, a *access) error {
+func (r *run) overwrites() error {
 	differences := ""
 	switch {
-	case c.OverwriteSecret:
-	case p.secret == nil && a.user != nil && a.user.NewKeys() && f.secret.Exists:
+	case r.OverwriteSecret:
+	case r.newSecret == nil && r.user != nil && r.user.NewKeys() && r.secret.Exists:
 		differences = "it would hold the new user's keys"
-	case p.secret != nil && p.secret.Action == credentials.SecretOverwrite:
-		differences = strings.Join(p.secret.Differences, "; ")
+	case r.newSecret != nil && r.newSecret.Action == credentials.SecretOverwrite:
+		differences = strings.Join(r.newSecret.Differences, "; ")
 	}
 	if differences == "" {
 		return nil
 	}
-	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", f.secret.Namespace, f.secret.Name, differences),
+	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", r.secret.Namespace, r.secret.Name, differences),
 		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
 }
 
-// show is the plan for people and programs.
-func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan {
-	out := e.NewPlan()
-	out.Context.Version, out.Context.Nodes = f.version, len(f.nodes)
-	for _, s := range a.done {
-		out.Add("CloudStack", "done: "+s, nil)
-	}
-	if a.user != nil {
-		for _, s := range a.user.Steps {
+// shown is the plan for people and programs.
+func (r *run) shown() *engine.Plan {
+	out := r.NewPlan()
+	out.Context.Version, out.Context.Nodes = r.version, len(r.nodes)
+	if r.user != nil {
+		for _, s := range r.user.Steps {
 			out.Add("CloudStack", s, nil)
 		}
 	}
 	secret := &credentials.SecretPlan{Action: credentials.SecretCreate}
 	switch {
-	case p.secret != nil:
-		secret = p.secret
-	case f.secret.Exists:
+	case r.newSecret != nil:
+		secret = r.newSecret
+	case r.secret.Exists:
 		secret.Action = "keep, or overwrite where it differs,"
 	}
-	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, f.secret.Namespace, f.secret.Name), nil, secret.Differences...)
+	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, r.secret.Namespace, r.secret.Name), nil, secret.Differences...)
 	from := ""
-	if p.chart == actionUpgrade {
-		from = " from " + f.release.ChartVersion
+	if r.action == actionUpgrade {
+		from = " from " + r.release.ChartVersion
 	}
-	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", p.chart, e.Cluster.Namespace, e.Release, from,
-		c.Chart.Source, c.Chart.Version(), c.Chart.AppVersion()), c.Values, flatten("", c.Values)...)
-	out.Add("Pods", f.placement, p.objects, diff.Text(p.objects, e.Verbose)...)
-	if p.takeover != nil {
+	var values []string
+	if text, err := yaml.Marshal(r.Values); err == nil && len(r.Values) > 0 {
+		values = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", r.action, r.Cluster.Namespace, r.Release, from,
+		r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion()), r.Values, values...)
+	out.Add("Pods", r.placement, r.objects, diff.Text(r.objects, r.Verbose)...)
+	if r.order != nil {
 		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", nil)
-		if p.takeover.AddTo(out); p.taker == nil {
+		if r.order.AddTo(out); r.taker == nil {
 			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
 		}
 	}
-	for i := range p.tenants {
-		out.Warnings = append(out.Warnings, p.tenants[i].String())
+	for i := range r.refused {
+		out.Warnings = append(out.Warnings, r.refused[i].String())
 	}
 	switch {
-	case c.SkipTaint:
+	case r.SkipTaint:
 		out.Add("Nodes", "left as they are (--skip-taint); csccm taint has them initialised later", nil)
-	case p.nodes == nil:
+	case r.taints == nil:
 		out.Add("Nodes", "planned once the credentials are there", nil)
 	default:
-		p.nodes.AddTo(out)
+		r.taints.AddTo(out)
 	}
 	return out
 }
 
-// flatten shows values as --set writes them.
-func flatten(prefix string, values map[string]any) []string {
-	var out []string
-	for key, v := range values {
-		if m, ok := v.(map[string]any); ok {
-			out = append(out, flatten(prefix+key+".", m)...)
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s%s=%v", prefix, key, v))
-	}
-	slices.Sort(out)
-	return out
-}
-
-// confirm shows the plan and asks. With --yes, only what a takeover changes is shown.
-func (p *plan) confirm(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
-	if refusal := p.overwrites(c, f, a); refusal != nil {
-		if e.Yes || !e.Interactive { // --yes agrees to the plan, not to the loss of somebody's credentials
-			return refusal
-		}
-		question := fmt.Sprintf("Overwrite Secret %s/%s (%s)", f.secret.Namespace, f.secret.Name, strings.Join(p.secret.Differences, "; "))
-		if err := a.agreed(ctx, e, question); err != nil {
+// confirm shows the plan and asks, unless it changes neither cluster nor CloudStack. With --yes, only what a takeover changes is shown.
+func (r *run) confirm(ctx context.Context) error {
+	if !r.Yes || r.taker != nil && !r.Structured() {
+		if err := r.shown().WriteText(r.ErrOut, r.StyleOf(r.ErrOut)); err != nil {
 			return err
 		}
 	}
-	shown := p.show(e, c, f, a)
-	if !e.Yes || p.taker != nil && !e.Structured() { // what changes is shown, agreed to or not
-		if err := shown.WriteText(e.ErrOut, e.StyleOf(e.ErrOut)); err != nil {
-			return err
-		}
-	}
-	if err := p.consent(ctx, c); err != nil || e.Yes || p.nothingToDo(c, a) {
+	nothing := r.newSecret.Action == credentials.SecretKeep && r.action == actionKeep && r.order == nil && !r.pending() && r.caPEM == nil &&
+		(r.SkipTaint || len(r.taints.Order) == 0)
+	if err := r.consent(ctx); err != nil || r.Yes || nothing {
 		return err
 	}
-	return a.agreed(ctx, e, "Go on")
-}
-
-// nothingToDo reports whether the plan changes neither cluster nor CloudStack.
-func (p *plan) nothingToDo(c *Config, a *access) bool {
-	return p.secret.Action == credentials.SecretKeep && p.chart == actionKeep && p.takeover == nil && !a.pending() && a.caPEM == nil &&
-		!diff.Different(p.objects) && (c.SkipTaint || len(p.nodes.Order) == 0)
+	return r.agreed(ctx, "Go on")
 }

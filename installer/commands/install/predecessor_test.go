@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 )
 
@@ -80,13 +79,4 @@ func TestInstallOffersThePredecessorsKeys(t *testing.T) {
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), "Use the keys of the other provider (Secret kube-system/cloud-config of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+")")
 	e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
-}
-
-func TestInstallWithoutPredecessorsKeys(t *testing.T) {
-	t.Parallel()
-	e, _ := leaseweb(t, "elsewhere", nil)
-	o := e.taking(t)
-	o.Credentials.FromPredecessor = true
-	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()),
-		"no Secret of another provider holds a cloud-config", "--cloud-config FILE", 2)
 }

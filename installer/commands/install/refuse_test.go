@@ -85,7 +85,7 @@ func TestInstallRefuses(t *testing.T) {
 				})
 			}, "nodes is forbidden", "cluster administrator", 1},
 			"the API server refuses an object": {func(_ *testing.T, e *env, _ *Config) {
-				e.Diff = func(context.Context, string, string, string) ([]diff.Change, error) {
+				e.Diff = func(context.Context, string, string) ([]diff.Change, error) {
 					return []diff.Change{{Kind: "ClusterRole", Name: "x", Action: diff.Create, Problem: "is attempting to grant RBAC permissions not currently held"}}, nil
 				}
 			}, "nothing was changed: the API server refuses ClusterRole x", "granted", 3},
@@ -118,14 +118,14 @@ func TestInstallRefuses(t *testing.T) {
 			"other keys in the Secret": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
-			"an account beside the keys": {account("k8s"), "--account is for the user that an administrator makes", "", 2},
+			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Credentials.Keys)
 				*o = Config{Credentials: Credentials{Account: "k8s"}}
-			}, "--account is for the user that an administrator makes", "", 2},
-			"flags for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
-				o.Credentials.CreateAccount, o.Credentials.User = true, "x"
-			}, "--create-account, --user is for the user that an administrator makes", "", 2},
+			}, "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
+			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
+				o.Credentials.CreateAccount = true
+			}, "are for the user that an administrator makes", "", 2},
 			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
 				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
 			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},

@@ -14,10 +14,10 @@ import (
 // The role allows what an entry in CloudStack's UI needs if the controller is asked to keep one, and not otherwise.
 func TestRoleAllowsTheEntry(t *testing.T) {
 	t.Parallel()
-	without := &Config{}
-	with := &Config{Values: map[string]any{"registerCluster": "prod"}}
+	without := &run{Config: &Config{}}
+	with := &run{Config: &Config{Values: map[string]any{"registerCluster": "prod"}}}
 	for _, command := range registration.Commands {
-		require.NotContains(t, without.roleCommands(&facts{}), command)
-		require.Contains(t, with.roleCommands(&facts{}), command)
+		require.NotContains(t, without.roleCommands(), command)
+		require.Contains(t, with.roleCommands(), command)
 	}
 }

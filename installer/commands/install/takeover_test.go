@@ -206,7 +206,7 @@ func TestTakeoverPlanAsJSON(t *testing.T) {
 	e.install(t, e.taking(t))
 	require.EqualValues(t, takeover.OursFirst, e.planned(t, "Order")[0].Details)
 	require.Len(t, e.planned(t, "Service"), 6)
-	require.Contains(t, e.planned(t, "Helm")[0].Lines, "instanceTypeFormat=upstream")
+	require.Contains(t, e.planned(t, "Helm")[0].Lines, "instanceTypeFormat: upstream")
 }
 
 // Whatever write to the cluster is the last one of an install that takes over, the next run completes:

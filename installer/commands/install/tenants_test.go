@@ -33,6 +33,10 @@ func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 	e := usesNetwork(t)
 	o := e.keys(t)
 	o.SkipTaint = true
+	e.DryRun = true
+	e.install(t, o)
+	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
+	e.DryRun = false
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
 	require.NotContains(t, e.Releases.Release().Values, "tenancy")
@@ -42,15 +46,4 @@ func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 	e.install(t, Config{SkipTaint: true, Values: map[string]any{"tenancy": allowed}})
 	require.NotContains(t, e.Stderr.String(), "shop/web")
 	require.Contains(t, e.Releases.Release().Manifest, `\"allow\":[\"shop\"]`)
-}
-
-// A dry run shows what would be refused.
-func TestDryRunShowsThePolicy(t *testing.T) {
-	t.Parallel()
-	e := usesNetwork(t)
-	o := e.keys(t)
-	e.Yes, e.DryRun = false, true
-	e.install(t, o)
-	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
-	require.Zero(t, e.Releases.Applied)
 }

@@ -115,7 +115,7 @@ func TestWizardDeclined(t *testing.T) {
 		says    string
 		made    string
 	}{
-		"before the user is made": {[]string{"no"}, "nothing was changed: not confirmed", ""},
+		"before the user is made": {[]string{"no"}, "nothing was changed in the cluster: not confirmed", ""},
 		"after that": {
 			[]string{"yes", "no"}, "nothing was changed in the cluster: not confirmed",
 			`Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT; the next run goes on with it, and csccm uninstall --delete-user`,

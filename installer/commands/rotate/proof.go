@@ -104,7 +104,10 @@ func (r *run) proven(ctx context.Context) error {
 	r.plan.Proof = "restart"
 	err := r.hear(ctx)
 	if err == nil {
-		err = r.Waiter().Replace(ctx)
+		err = r.Waiter().Restart(ctx)
+	}
+	if err == nil {
+		err = r.Rollout(ctx)
 	}
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -25,9 +24,7 @@ func TestUpgradeNamesWhatThePolicyRefuses(t *testing.T) {
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
 	require.NoError(t, e.Kube.Tracker().Add(s))
-	c, err := newChange(t.Context(), e.Env, Options{Chart: embedded, KubeVersion: testenv.KubeVersion}, []helm.Release{was})
-	require.NoError(t, err)
-	require.NotEmpty(t, c.tenants)
-	require.Empty(t, c.values)
+	require.NoError(t, run(t, e, Options{Chart: embedded}))
 	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
+	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
 }

@@ -57,7 +57,7 @@ func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(3, "deployed", "1.0.0", map[string]any{"replicaCount": 5, "kept": true}))
 	e.Answers("yes")
-	e.Diff = func(_ context.Context, _, _, manifest string) ([]diff.Change, error) {
+	e.Diff = func(_ context.Context, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
 	}
 	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}), e.Stderr.String())
@@ -73,7 +73,7 @@ func TestUpgrade(t *testing.T) {
 
 	// Again: nothing to do, nothing done, nothing asked.
 	e.Stdout.Reset()
-	e.Output = "json"
+	e.Output, e.Diff = "json", nil
 	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}))
 	require.Contains(t, e.Stdout.String(), `"text": "keep release kube-system/cloudstack-ccm:"`)
 	require.NotContains(t, e.Stdout.String(), `"done"`)
@@ -97,7 +97,7 @@ func TestUpgradeRefuses(t *testing.T) {
 		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *Options) { e.Yes = false }, "there is no terminal", "--yes", 2},
 		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
 		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *Options) {
-			e.Diff = func(context.Context, string, string, string) ([]diff.Change, error) {
+			e.Diff = func(context.Context, string, string) ([]diff.Change, error) {
 				return []diff.Change{{Kind: "ConfigMap", Name: "a", Problem: "forbidden by policy"}}, nil
 			}
 		}, "nothing was changed: the API server refuses ConfigMap a: forbidden by policy", "policy", 3},
@@ -173,24 +173,4 @@ func TestRollback(t *testing.T) {
 	require.NoError(t, Rollback(t.Context(), e.Env, 0))
 	require.Contains(t, e.Stdout.String(), "text: 'rollback release kube-system/cloudstack-ccm:'")
 	require.Len(t, e.Releases.Kept, 4)
-}
-
-// A dry run shows what becomes different, also where the API server is not asked.
-func TestRollbackShowsDifferences(t *testing.T) {
-	t.Parallel()
-	manifest := func(replicas, more string) string {
-		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ccm, namespace: kube-system}\nspec: {replicas: " + replicas + "}\n---\n" +
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + more + "}\n"
-	}
-	was, now := release(1, "superseded", "1.0.0", nil), release(2, "deployed", "1.1.0", nil)
-	was.Manifest, now.Manifest = manifest("1", "old"), manifest("2", "new")
-	e := newEnv(t, now, was)
-	e.DryRun = true
-	require.NoError(t, Rollback(t.Context(), e.Env, 0))
-	require.Contains(t, e.Stdout.String(), `
-              change Deployment kube-system/ccm
-                spec.replicas: 2 -> 1
-              create ConfigMap old
-              delete ConfigMap new
-`)
 }

@@ -10,10 +10,10 @@ package diff
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // Actions of a Change.
@@ -70,28 +71,9 @@ type Client struct {
 	Release, Namespace string
 }
 
-// Manifests compares the manifest that is about to be applied with the cluster.
-// old is that of the deployed release, "" when there is none: what it holds and
-// the new one does not is deleted.
+// Manifests compares the manifest that is about to be applied with the cluster. old is that of the deployed release, "" when there
+// is none: what it holds and the new one does not is deleted. The same manifest twice finds what somebody has changed or deleted.
 func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
-	return c.compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) { return c.object(ctx, was, o, dryRun) })
-}
-
-// Between compares two manifests of a release by themselves, without the cluster.
-func Between(namespace, old, wanted string) ([]Change, error) {
-	return (&Client{Namespace: namespace}).compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) {
-		out := &Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Create}
-		if was != nil {
-			if out.Action, out.Lines = Update, Lines(was, o); len(out.Lines) == 0 {
-				out.Action = Keep
-			}
-		}
-		return out, nil
-	})
-}
-
-// compare has each object of a manifest judged beside the one of before, which may be nil. What is not wanted any more is deleted.
-func (c *Client) compare(old, wanted string, judge func(was, o *unstructured.Unstructured) (*Change, error)) ([]Change, error) {
 	before, err := objects(old)
 	if err != nil {
 		return nil, fmt.Errorf("manifest of the release: %w", err)
@@ -104,22 +86,18 @@ func (c *Client) compare(old, wanted string, judge func(was, o *unstructured.Uns
 	for i := range before {
 		known[c.key(&before[i])] = &before[i]
 	}
-	changes := make([]Change, 0, len(after))
+	changes, err := cluster.Each(ctx, after, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
+		return c.object(ctx, known[c.key(o)], o)
+	})
 	for i := range after {
-		o := &after[i]
-		change, err := judge(known[c.key(o)], o)
-		if err != nil {
-			return nil, err
-		}
-		delete(known, c.key(o))
-		changes = append(changes, *change)
+		delete(known, c.key(&after[i]))
 	}
 	for i := range before {
 		if o := &before[i]; known[c.key(o)] != nil {
 			changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
 		}
 	}
-	return changes, nil
+	return changes, err
 }
 
 // objects are those of a manifest that a release keeps: hooks come and go.
@@ -151,21 +129,23 @@ func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterfa
 // dryRun are the options of a request that changes nothing.
 var dryRun = []string{metav1.DryRunAll}
 
-// object asks what would become of one object, or changes it where no dry run is wanted. old is that of the release: with
-// old == wanted, what is missing was deleted by somebody.
-func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured, mode []string) (*Change, error) {
+// object asks what would become of one object. old is that of the release, nil where it has none.
+func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured) (Change, error) {
 	gvk := wanted.GroupVersionKind()
 	resource, namespace := c.resource(wanted)
-	out := &Change{Kind: gvk.Kind, Namespace: namespace, Name: wanted.GetName()}
+	out := Change{Kind: gvk.Kind, Namespace: namespace, Name: wanted.GetName(), Action: Update}
+	var after *unstructured.Unstructured
 	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
-	var result *unstructured.Unstructured
 	switch {
+	case err == nil:
+		out.Live = live
+		after, err = patch(ctx, resource, old, wanted, live)
 	case apierrors.IsNotFound(err):
 		out.Action = Create
-		if old == wanted && mode != nil {
-			return out, nil
+		if old != nil && reflect.DeepEqual(old.Object, wanted.Object) {
+			return out, nil // somebody has deleted it: the API server has taken it before
 		}
-		_, err = resource.Create(ctx, c.marked(wanted), metav1.CreateOptions{DryRun: mode})
+		_, err = resource.Create(ctx, c.marked(wanted), metav1.CreateOptions{DryRun: dryRun})
 		switch {
 		case missingNamespace(err, namespace) || missingRole(err, gvk):
 			return out, nil // it is made first
@@ -173,9 +153,6 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 			out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
 			return out, nil
 		}
-	case err == nil:
-		out.Action, out.Live = Update, live
-		result, err = patch(ctx, resource, old, wanted, live, mode)
 	}
 	switch {
 	case refused(err):
@@ -183,7 +160,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 	case err != nil:
 		return out, err
 	case out.Action == Update:
-		if out.Lines = Lines(live, result); len(out.Lines) == 0 {
+		if out.Lines = Lines(live, after); len(out.Lines) == 0 {
 			out.Action = Keep
 		}
 	}
@@ -193,20 +170,18 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 // marked returns an object with what Helm writes on one that it creates.
 func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
-	mark := func(of map[string]string, key, value string) map[string]string {
-		if of == nil {
-			of = map[string]string{}
-		}
-		of[key] = value
-		return of
+	for key, value := range map[string]string{
+		"labels/app.kubernetes.io/managed-by": "Helm", "annotations/meta.helm.sh/release-name": c.Release,
+		"annotations/meta.helm.sh/release-namespace": c.Namespace,
+	} {
+		of, name, _ := strings.Cut(key, "/")
+		_ = unstructured.SetNestedField(o.Object, value, "metadata", of, name) // metadata is a mapping
 	}
-	o.SetLabels(mark(o.GetLabels(), "app.kubernetes.io/managed-by", "Helm"))
-	o.SetAnnotations(mark(mark(o.GetAnnotations(), "meta.helm.sh/release-name", c.Release), "meta.helm.sh/release-namespace", c.Namespace))
 	return o
 }
 
 // patch makes the three-way patch that Helm makes.
-func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured, mode []string) (*unstructured.Unstructured, error) {
+func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	was, err := cmp.Or(old, wanted).MarshalJSON() // Helm takes over what is there
 	want, err2 := wanted.MarshalJSON()
 	is, err3 := live.MarshalJSON()
@@ -231,16 +206,13 @@ func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted,
 	if string(body) == "{}" {
 		return live, nil
 	}
-	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: mode})
+	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: dryRun})
 }
 
 func missingNamespace(err error, namespace string) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
-		return false
-	}
-	d := status.Status().Details
-	return d != nil && d.Kind == "namespaces" && d.Name == namespace
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		status.Status().Details.Kind == "namespaces" && status.Status().Details.Name == namespace
 }
 
 // missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the API
@@ -269,22 +241,19 @@ func Refused(changes []Change) error {
 }
 
 // Parse reads the objects of a manifest; empty documents are left out.
-func Parse(manifest string) ([]unstructured.Unstructured, error) {
+func Parse(manifest string) (out []unstructured.Unstructured, err error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
-	var out []unstructured.Unstructured
 	for {
-		var raw json.RawMessage
-		err := decoder.Decode(&raw)
-		if errors.Is(err, io.EOF) {
+		var o unstructured.Unstructured
+		switch err := decoder.Decode(&o.Object); {
+		case errors.Is(err, io.EOF):
 			return out, nil
-		}
-		if err == nil && len(raw) > 0 && string(raw) != "null" {
-			var o unstructured.Unstructured
-			err = o.UnmarshalJSON(raw)
-			out = append(out, o)
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
+		case o.GetKind() != "":
+			out = append(out, o)
+		case len(o.Object) > 0:
+			return nil, errors.New("an object has no kind")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,20 +178,21 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, Create, changes[0].Action)
 }
 
-// What somebody deleted is created as Helm does it, and only what has changed is written.
-func TestRestore(t *testing.T) {
+// What somebody has deleted is found without asking whether the API server would take it: a reader may not create.
+func TestDeletedObjects(t *testing.T) {
 	t.Parallel()
 	fake := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "b"},
 	})
 	c := &Client{Dynamic: fake, Release: "r", Namespace: "kube-system"}
-	changes, err := c.Drift(t.Context(), configMap+"---\n"+another)
+	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another, configMap+"---\n"+another)
 	require.NoError(t, err)
 	require.Equal(t, "1 to create, 1 as wanted", Summary(changes))
-	require.NoError(t, c.Restore(t.Context(), configMap+"---\n"+another, changes))
+	require.False(t, slices.ContainsFunc(fake.Actions(), func(a ktesting.Action) bool { return a.GetVerb() == "create" }))
+	_, err = c.Manifests(t.Context(), "", configMap)
+	require.NoError(t, err)
 	made, ok := fake.Actions()[len(fake.Actions())-1].(ktesting.CreateActionImpl)
 	require.True(t, ok)
-	require.Empty(t, made.CreateOptions.DryRun)
 	require.Contains(t, fmt.Sprint(made.Object), "app.kubernetes.io/managed-by:Helm")
 	require.Contains(t, fmt.Sprint(made.Object), "meta.helm.sh/release-name:r")
 }

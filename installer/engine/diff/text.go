@@ -51,3 +51,8 @@ func Text(changes []Change, all bool) (lines []string) {
 	}
 	return lines
 }
+
+// Different reports whether anything would change.
+func Different(changes []Change) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool { return c.Action != Keep })
+}

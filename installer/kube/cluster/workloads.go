@@ -33,7 +33,7 @@ func InRelease(labels map[string]string, release string) bool {
 	return labels[NameLabel] == ChartName && labels[InstanceLabel] == release
 }
 
-// Workload is what Deployments, DaemonSets and StatefulSets have in common.
+// Workload is what Deployments and DaemonSets have in common.
 type Workload struct {
 	Kind     string
 	Meta     *metav1.ObjectMeta
@@ -76,37 +76,15 @@ func daemonSetOf(d *appsv1.DaemonSet) Workload {
 	}
 }
 
-func statefulSetOf(s *appsv1.StatefulSet) Workload {
-	return Workload{
-		Kind: "StatefulSet", Meta: &s.ObjectMeta, Selector: s.Spec.Selector, Pod: &s.Spec.Template.Spec, Observed: s.Status.ObservedGeneration >= s.Generation,
-		Wanted: ptr.Deref(s.Spec.Replicas, 1), Ready: s.Status.ReadyReplicas, Updated: s.Status.UpdatedReplicas, Available: s.Status.AvailableReplicas,
-		Old: s.Status.Replicas - s.Status.UpdatedReplicas, PodLabel: appsv1.StatefulSetRevisionLabel, Newest: s.Status.UpdateRevision,
+// Workloads lists the Deployments, then the DaemonSets, of a namespace.
+func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions) (all []Workload, err error) {
+	deployments := ListOf(ctx, &err, o, kube.AppsV1().Deployments(namespace).List).Items
+	for i := range deployments {
+		all = append(all, DeploymentOf(&deployments[i]))
 	}
-}
-
-// Workloads lists the workloads of some kinds in a namespace; without kinds Deployments, then DaemonSets.
-func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions, kinds ...string) (all []Workload, err error) {
-	if len(kinds) == 0 {
-		kinds = []string{"Deployment", "DaemonSet"}
-	}
-	for _, kind := range kinds {
-		switch apps := kube.AppsV1(); kind {
-		case "Deployment":
-			list := ListOf(ctx, &err, o, apps.Deployments(namespace).List).Items
-			for i := range list {
-				all = append(all, DeploymentOf(&list[i]))
-			}
-		case "DaemonSet":
-			list := ListOf(ctx, &err, o, apps.DaemonSets(namespace).List).Items
-			for i := range list {
-				all = append(all, daemonSetOf(&list[i]))
-			}
-		case "StatefulSet":
-			list := ListOf(ctx, &err, o, apps.StatefulSets(namespace).List).Items
-			for i := range list {
-				all = append(all, statefulSetOf(&list[i]))
-			}
-		}
+	daemonSets := ListOf(ctx, &err, o, kube.AppsV1().DaemonSets(namespace).List).Items
+	for i := range daemonSets {
+		all = append(all, daemonSetOf(&daemonSets[i]))
 	}
 	return all, err
 }

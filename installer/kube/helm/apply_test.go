@@ -61,59 +61,29 @@ func TestApplyDoesNotChangeTheRequest(t *testing.T) {
 
 func TestApplyRepairs(t *testing.T) {
 	t.Parallel()
-	const old = time.Minute
 	for name, tc := range map[string]struct {
-		before func(t *testing.T, f *fixture)
+		before []release.Status // of the revisions
 		want   []string
 		said   string
 	}{
-		"first install died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, old, nil) },
-			[]string{"1 superseded", "2 deployed"},
-			"revision 1 was left pending-install, marking it as failed",
-		},
-		"first install failed": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusFailed, old, nil) },
-			[]string{"1 superseded", "2 deployed"},
-			"upgrading release",
-		},
+		"first install died":   {[]release.Status{release.StatusPendingInstall}, []string{"1 superseded", "2 deployed"}, "revision 1 was left pending-install, marking it as failed"},
+		"first install failed": {[]release.Status{release.StatusFailed}, []string{"1 superseded", "2 deployed"}, "upgrading release"},
 		"upgrade died": {
-			func(t *testing.T, f *fixture) {
-				f.put(t, 1, release.StatusDeployed, old, map[string]any{"clusterName": "kept"})
-				f.put(t, 2, release.StatusPendingUpgrade, old, nil)
-			},
-			[]string{"1 superseded", "2 failed", "3 deployed"},
-			"revision 2 was left pending-upgrade",
+			[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade}, []string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-upgrade",
 		},
 		"rollback died": {
-			func(t *testing.T, f *fixture) {
-				f.put(t, 1, release.StatusDeployed, old, nil)
-				f.put(t, 2, release.StatusPendingRollback, old, nil)
-			},
-			[]string{"1 superseded", "2 failed", "3 deployed"},
-			"revision 2 was left pending-rollback",
+			[]release.Status{release.StatusDeployed, release.StatusPendingRollback}, []string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-rollback",
 		},
-		"uninstall died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalling, old, nil) },
-			[]string{"1 deployed"},
-			"finishing an uninstall",
-		},
-		"uninstalled with its history kept": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalled, old, nil) },
-			[]string{"1 superseded", "2 deployed"},
-			"installing release",
-		},
-		"pending with a time in the future": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, -time.Hour, nil) },
-			[]string{"1 superseded", "2 deployed"},
-			"marking it as failed",
-		},
+		"uninstall died":                    {[]release.Status{release.StatusUninstalling}, []string{"1 deployed"}, "finishing an uninstall"},
+		"uninstalled with its history kept": {[]release.Status{release.StatusUninstalled}, []string{"1 superseded", "2 deployed"}, "installing release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.ForceUnlock = true
-			tc.before(t, f)
+			for i, status := range tc.before {
+				f.put(t, i+1, status, time.Minute, nil)
+			}
 			rel, err := f.Apply(t.Context(), request(t, nil))
 			require.NoError(t, err)
 			assert.True(t, rel.Deployed())
@@ -126,23 +96,18 @@ func TestApplyRepairs(t *testing.T) {
 // A revision that is pending may be somebody's `helm upgrade --wait`, whatever its age: nothing is changed.
 func TestApplyRefusesBesideAnotherOperation(t *testing.T) {
 	t.Parallel()
-	for name, age := range map[string]time.Duration{"now": 0, "an hour ago": time.Hour, "by a clock that is ahead": -time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.put(t, 1, release.StatusDeployed, age, nil)
-			f.put(t, 2, release.StatusPendingUpgrade, age, nil)
-			_, err := f.Apply(t.Context(), request(t, nil))
-			require.ErrorContains(t, err, "revision 2 is pending-upgrade since ")
-			var remedied interface{ Remedy() string }
-			require.ErrorAs(t, err, &remedied)
-			require.Contains(t, remedied.Remedy(), "--force-unlock")
-			_, err = f.Rollback(t.Context(), testName, 1)
-			require.ErrorContains(t, err, "pending-upgrade")
-			require.ErrorContains(t, f.Uninstall(t.Context(), testName), "pending-upgrade")
-			assert.Equal(t, []string{"1 deployed", "2 pending-upgrade"}, f.statuses(t))
-		})
-	}
+	f := newFixture(t)
+	f.put(t, 1, release.StatusDeployed, time.Hour, nil)
+	f.put(t, 2, release.StatusPendingUpgrade, time.Hour, nil)
+	_, err := f.Apply(t.Context(), request(t, nil))
+	require.ErrorContains(t, err, "revision 2 is pending-upgrade since ")
+	var remedied interface{ Remedy() string }
+	require.ErrorAs(t, err, &remedied)
+	require.Contains(t, remedied.Remedy(), "--force-unlock")
+	_, err = f.Rollback(t.Context(), testName, 1)
+	require.ErrorContains(t, err, "pending-upgrade")
+	require.ErrorContains(t, f.Uninstall(t.Context(), testName), "pending-upgrade")
+	assert.Equal(t, []string{"1 deployed", "2 pending-upgrade"}, f.statuses(t))
 }
 
 // blockingKube cancels the caller's context while Helm creates objects.

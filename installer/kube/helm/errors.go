@@ -15,8 +15,7 @@ import (
 
 var (
 	// Helm has no types for these errors, only texts.
-	ownershipText = regexp.MustCompile(`([A-Za-z]+) "([^"]+)" in namespace "([^"]*)" exists and cannot be imported into the current release: .*`)
-	guardText     = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
+	guardText = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
 	// groupText matches lines that only introduce more specific lines.
 	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
 	patternText = regexp.MustCompile(`^('.*') does not match pattern '.*'$`)
@@ -26,16 +25,6 @@ var (
 // explain converts Helm's errors that users can resolve to errors with a remedy. schema is that of the chart's values.
 func explain(name, namespace string, err error, schema []byte) error {
 	text := err.Error()
-	if m := ownershipText.FindStringSubmatch(text); m != nil {
-		object := strings.ToLower(m[1]) + " " + m[2]
-		if m[3] != "" {
-			object = "-n " + m[3] + " " + object
-		}
-		return &report.Error{
-			What: fmt.Sprintf("release %s in namespace %s: %s", name, namespace, m[0]),
-			Fix:  "use --release and --namespace of the release that owns it, or remove it: kubectl delete " + object,
-		}
-	}
 	var problems []string
 	if m := guardText.FindStringSubmatch(text); m != nil {
 		problems = []string{strings.TrimPrefix(strings.TrimSpace(m[1]), "value ")}

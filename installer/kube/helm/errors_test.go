@@ -12,19 +12,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func TestExplainOwnership(t *testing.T) {
-	t.Parallel()
-	const role = `ClusterRole "r" in namespace "" exists and cannot be imported into the current release: invalid ownership metadata; annotation validation error: key "meta.helm.sh/release-name" must equal "cloudstack-ccm": current value is "other"`
-	const account = `ServiceAccount "s" in namespace "kube-system" exists and cannot be imported into the current release: invalid ownership metadata`
-	for text, object := range map[string]string{role: "clusterrole r", account: "-n kube-system serviceaccount s"} {
-		err := explain("cloudstack-ccm", "kube-system", errors.New("Unable to continue with install: "+text), nil)
-		require.Equal(t, &report.Error{
-			What: "release cloudstack-ccm in namespace kube-system: " + text,
-			Fix:  "use --release and --namespace of the release that owns it, or remove it: kubectl delete " + object,
-		}, err)
-	}
-}
-
 func TestExplainOther(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("connection refused")

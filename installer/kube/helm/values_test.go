@@ -21,35 +21,13 @@ func TestParseValues(t *testing.T) {
 	}
 	a := write("a.yaml", "image: {tag: v1, repository: r}\nreplicaCount: 1\n")
 	b := write("b.yaml", "image: {tag: v2}\n")
-	bad := write("bad.yaml", "- a list\n")
-	tests := map[string]struct {
-		files, set, setString []string
-		want                  map[string]any
-		err                   string
-	}{
-		"none":       {want: map[string]any{}},
-		"later wins": {files: []string{a, b}, set: []string{"replicaCount=2"}, want: map[string]any{"image": map[string]any{"tag": "v2", "repository": "r"}, "replicaCount": int64(2)}},
-		"demo":       {set: []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, want: map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)"}},
-		"strings":    {setString: []string{"image.tag=20260101"}, want: map[string]any{"image": map[string]any{"tag": "20260101"}}},
-		"no file":    {files: []string{dir + "/none"}, err: "chart values: open"},
-		"no mapping": {files: []string{bad}, err: "failed to parse "},
-		"no value":   {set: []string{"replicaCount"}, err: "--set data: key \"replicaCount\" has no value"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := ParseValues(tc.files, tc.set, tc.setString)
-			if tc.err != "" {
-				require.ErrorContains(t, err, tc.err)
-				return
-			}
-			require.NoError(t, err)
-			if tc.files != nil {
-				got["replicaCount"] = int64(2) // numbers of files are float64
-			}
-			require.Equal(t, tc.want, got)
-		})
-	}
+	got, err := ParseValues([]string{a, b}, []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, []string{"image.tag=20260101"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"image": map[string]any{"tag": "20260101", "repository": "r"}, "replicaCount": float64(1), "hostNetwork": false, "bindAddress": "$(POD_IP)",
+	}, got)
+	_, err = ParseValues([]string{dir + "/none"}, nil, nil)
+	require.ErrorContains(t, err, "chart values: open")
 }
 
 func TestMergeValuesLeavesItsArguments(t *testing.T) {

@@ -7,6 +7,7 @@ package images
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,82 +18,44 @@ import (
 
 // Image is one image as the manifest names it.
 type Image struct {
-	Image      string `json:"image"`
-	Registry   string `json:"registry"`
-	Repository string `json:"repository"` // without the registry
-	Tag        string `json:"tag,omitempty"`
-	Digest     string `json:"digest,omitempty"`
+	Image string `json:"image"`
 	// Mirror is the image's name in the mirror; "" if List was called without a mirror.
 	Mirror string `json:"mirror,omitempty"`
 }
 
 // List returns the images of a manifest. mirror is a registry, optionally with a
 // path, that replaces the images' registry; "" means no mirror.
-func List(manifest, mirror string) ([]Image, error) {
+func List(manifest, mirror string) (out []Image, err error) {
 	objects, err := diff.Parse(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("rendered manifest: %w", err)
 	}
-	seen := map[string]bool{}
-	var out []Image
+	names := map[string]bool{}
 	for i := range objects {
-		for _, name := range podImages(&objects[i]) {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			image := parse(name)
-			if mirror != "" {
-				image.Mirror = image.under(mirror)
-			}
-			out = append(out, image)
-		}
-	}
-	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.Image, b.Image) })
-	return out, nil
-}
-
-// podImages returns the images of a Pod or of an object with a Pod template.
-func podImages(o *unstructured.Unstructured) []string {
-	var out []string
-	for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
-		for _, field := range []string{"initContainers", "containers"} {
-			list, _, _ := unstructured.NestedSlice(o.Object, append(slices.Clone(spec), field)...)
-			for _, c := range list {
-				container, _ := c.(map[string]any)
-				if image, _ := container["image"].(string); image != "" {
-					out = append(out, image)
+		for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
+			for _, field := range []string{"initContainers", "containers"} {
+				list, _, _ := unstructured.NestedSlice(objects[i].Object, append(slices.Clone(spec), field)...)
+				for _, c := range list {
+					container, _ := c.(map[string]any)
+					if image, _ := container["image"].(string); image != "" {
+						names[image] = true
+					}
 				}
 			}
 		}
 	}
-	return out
-}
-
-// parse splits an image's name as container runtimes do.
-func parse(name string) Image {
-	out := Image{Image: name, Registry: "docker.io"}
-	rest, digest, _ := strings.Cut(name, "@")
-	out.Digest = digest
-	if first, more, ok := strings.Cut(rest, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
-		out.Registry, rest = first, more
+	mirror = strings.TrimSuffix(strings.TrimPrefix(mirror, "https://"), "/")
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		image := Image{Image: name}
+		if registry, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(registry, ".:") || registry == "localhost") {
+			name = rest
+		}
+		if mirror != "" {
+			image.Mirror = mirror + "/" + name
+		}
+		out = append(out, image)
 	}
-	if i := strings.LastIndex(rest, ":"); i >= 0 {
-		rest, out.Tag = rest[:i], rest[i+1:]
-	}
-	out.Repository = rest
-	return out
-}
-
-func (i *Image) under(mirror string) string {
-	s := strings.TrimSuffix(strings.TrimPrefix(mirror, "https://"), "/") + "/" + i.Repository
-	if i.Tag != "" {
-		s += ":" + i.Tag
-	}
-	if i.Digest != "" {
-		s += "@" + i.Digest
-	}
-	return s
+	return out, nil
 }
 
 // Lines lists images one per line, with the name in a mirror where there is one.

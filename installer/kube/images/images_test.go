@@ -4,6 +4,7 @@
 package images
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,9 +28,9 @@ apiVersion: v1
 `, "https://mirror.example.org/x/")
 	require.NoError(t, err)
 	require.Equal(t, []Image{
-		{Image: "a/b:2", Registry: "docker.io", Repository: "a/b", Tag: "2", Mirror: "mirror.example.org/x/a/b:2"},
-		{Image: "busybox", Registry: "docker.io", Repository: "busybox", Mirror: "mirror.example.org/x/busybox"},
-		{Image: "reg.example.org:5000/a/b:v1@sha256:00", Registry: "reg.example.org:5000", Repository: "a/b", Tag: "v1", Digest: "sha256:00", Mirror: "mirror.example.org/x/a/b:v1@sha256:00"},
+		{Image: "a/b:2", Mirror: "mirror.example.org/x/a/b:2"},
+		{Image: "busybox", Mirror: "mirror.example.org/x/busybox"},
+		{Image: "reg.example.org:5000/a/b:v1@sha256:00", Mirror: "mirror.example.org/x/a/b:v1@sha256:00"},
 	}, got)
 }
 
@@ -47,6 +48,6 @@ func TestChart(t *testing.T) {
 		return list
 	}
 	list := render(nil)
-	again := render(map[string]any{"image": map[string]any{"repository": "mirror.example.org/" + list[0].Repository}})
+	again := render(map[string]any{"image": map[string]any{"repository": strings.Split(list[0].Mirror, ":")[0]}})
 	require.Equal(t, list[0].Mirror, again[0].Image)
 }

@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -48,8 +47,6 @@ type hold struct {
 
 	stop context.CancelFunc
 	done chan struct{}
-	mu   sync.Mutex
-	lost error
 }
 
 // ByCSCCM reports whether the holder of a lease is a csccm.
@@ -71,20 +68,16 @@ func Hold(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Na
 // seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
 // keeps it until release. A lease that nobody has made is made.
 func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, identity string) (*hold, error) {
-	switch other, renews, err := watch(ctx, kube, c, name, missed, ByCSCCM); {
-	case err != nil:
+	if err := refuseAnother(ctx, kube, c, name); err != nil {
 		return nil, err
-	case renews:
-		return nil, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", Holder(other), name), "let it end, then run the command again")
 	}
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
 		if Holder(l) != identity {
 			h.before, h.since = l.Spec.DeepCopy(), c.Now()
-			now := metav1.NewMicroTime(c.Now())
-			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
+			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), ptr.To(metav1.NewMicroTime(c.Now()))
 		}
-		h.mine(l)
+		h.set(l, identity, duration)
 		return true
 	}); err != nil {
 		return nil, fmt.Errorf("holding lease %s: %w", name, err)
@@ -92,50 +85,63 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 	// The hold outlives a cancelled ctx: it ends with release.
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h.stop = stop
-	go h.renew(rctx)
+	go func() {
+		defer close(h.done)
+		for {
+			select {
+			case <-rctx.Done():
+				return
+			case <-c.After(renewal):
+				_ = h.renew(rctx, identity, duration) // check says in the end whether somebody took it
+			}
+		}
+	}()
 	return h, nil
 }
 
-func (h *hold) mine(l *coordinationv1.Lease) {
-	now := metav1.NewMicroTime(h.clock.Now())
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, ptr.To(int32(duration/time.Second))
+// refuseAnother is an error where another csccm renews the lease. That is seen here: the holder's clock need not be ours.
+func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) error {
+	var first *coordinationv1.Lease
+	_, err := engine.Poll(ctx, c, pollInterval, missed, func() (bool, error) {
+		l, err := Get(ctx, kube, name)
+		switch {
+		case err != nil:
+			return false, err
+		case !ByCSCCM(Holder(l)) || l.Spec.RenewTime == nil:
+			return true, nil
+		case first == nil:
+			first = l
+		case Holder(l) != Holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
+			return false, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", Holder(l), name), "let it end, then run the command again")
+		}
+		return false, nil
+	})
+	return err
 }
 
-func (h *hold) renew(ctx context.Context) {
-	defer close(h.done)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.clock.After(renewal):
+func (h *hold) set(l *coordinationv1.Lease, holder string, lasts time.Duration) {
+	now := metav1.NewMicroTime(h.clock.Now())
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts/time.Second))
+}
+
+// renew changes the lease where it is still held.
+func (h *hold) renew(ctx context.Context, holder string, lasts time.Duration) error {
+	return h.write(ctx, func(l *coordinationv1.Lease) bool {
+		if Holder(l) != h.identity {
+			return false
 		}
-		err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-			if Holder(l) != h.identity {
-				return false
-			}
-			h.mine(l)
-			return true
-		})
-		if ctx.Err() == nil {
-			h.mu.Lock()
-			h.lost = err // a later renewal makes good for one that failed: nobody else took it
-			h.mu.Unlock()
-		}
-	}
+		h.set(l, holder, lasts)
+		return true
+	})
 }
 
 // check reports whether the hold still lasts.
 func (h *hold) check(ctx context.Context) error {
 	l, err := Get(ctx, h.kube, h.name)
-	if err != nil {
-		return err
+	if by := Holder(l); err == nil && by != h.identity {
+		err = fmt.Errorf("lease %s is held by %q: another csccm, or a controller that took it", h.name, by)
 	}
-	if by := Holder(l); by != h.identity {
-		return fmt.Errorf("lease %s is held by %q: another csccm, or a controller that took it", h.name, by)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lost
+	return err
 }
 
 // outlast waits until the controller that held the lease does not write any more. It may be one of ours: where the old controller
@@ -160,18 +166,11 @@ func mayWrite(l *coordinationv1.LeaseSpec, ended []string) time.Duration {
 	return time.Duration(ptr.Deref(l.LeaseDurationSeconds, 0)) * time.Second
 }
 
-// release gives the lease up, so that the next candidate has it at once.
+// release gives the lease up as client-go's election does, so that the next candidate has it at once.
 func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
-	err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-		if Holder(l) != h.identity {
-			return false
-		}
-		giveUp(l, h.clock.Now())
-		return true
-	})
-	if err != nil {
+	if err := h.renew(ctx, "", time.Second); err != nil {
 		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, duration)
 	}
 	return nil

@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-
-	"github.com/csccm/csccm/installer/engine"
 )
 
 // Name is the name of a lease.
@@ -56,33 +54,4 @@ func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duratio
 		return 0, 0, false
 	}
 	return c.Since(l.Spec.RenewTime.Time), time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second, true
-}
-
-// watch reports whether a lease changes within a time, and returns it as it was first: nil where none is held by a holder that
-// concerns. Whether it is renewed is seen here: the holder's clock need not be ours.
-func watch(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, limit time.Duration, concerns func(holder string) bool,
-) (first *coordinationv1.Lease, changed bool, err error) {
-	_, err = engine.Poll(ctx, c, pollInterval, limit, func() (bool, error) {
-		l, err := Get(ctx, kube, name)
-		switch {
-		case err != nil:
-			return false, err
-		case Holder(l) == "" || !concerns(Holder(l)) || l.Spec.RenewTime == nil:
-			first = nil
-			return true, nil
-		case first == nil:
-			first = l
-		case Holder(l) != Holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			changed = true
-			return true, nil
-		}
-		return false, nil
-	})
-	return first, changed, err
-}
-
-// giveUp changes a lease as client-go's election releases one.
-func giveUp(l *coordinationv1.Lease, at time.Time) {
-	now := metav1.NewMicroTime(at)
-	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime, l.Spec.AcquireTime = ptr.To(""), ptr.To[int32](1), &now, &now
 }

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,38 +68,23 @@ func judge(o *cluster.Workload, pods []corev1.Pod) state {
 
 // podProblem returns why a Pod is not ready; "" if it is just starting.
 func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("%s: %s", c.Reason, c.Message), c.Reason == corev1.PodReasonUnschedulable, false
-		}
-	}
+	problem = cluster.PodWaits(p)
 	if p.Status.Phase == corev1.PodFailed {
-		return fmt.Sprintf("failed: %s %s", p.Status.Reason, p.Status.Message), false, false
+		problem = strings.TrimSpace(fmt.Sprintf("failed: %s %s", p.Status.Reason, p.Status.Message))
+	}
+	for _, c := range p.Status.Conditions {
+		unschedulable = unschedulable || c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	}
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
-		last := ""
-		for _, s := range []corev1.ContainerState{c.LastTerminationState, c.State} {
-			if t := s.Terminated; t != nil {
-				last = strings.TrimSuffix(fmt.Sprintf("last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message)), ": ")
-			}
+		if c.State.Running != nil {
+			problem = "runs, but is not ready"
 		}
-		switch w := c.State.Waiting; {
-		case w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
-			problem = w.Reason
-			// The message of CrashLoopBackOff only repeats the reason.
-			if w.Message != "" && w.Reason != "CrashLoopBackOff" {
-				problem += ": " + w.Message
-			}
-			if last != "" {
-				problem += " (" + last + ")"
-			}
-			return problem, false, int(c.RestartCount) >= maxRestarts
-		case last != "" && c.RestartCount > 0:
-			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, last), false, int(c.RestartCount) > maxRestarts
-		case c.State.Running != nil && !c.Ready:
-			return "runs, but is not ready", false, false
+		if t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); t != nil && problem != "" {
+			problem += fmt.Sprintf(" (last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
+			problem = strings.TrimSuffix(problem, ": ") + ")"
 		}
+		givenUp = givenUp || int(c.RestartCount) >= maxRestarts && c.State.Running == nil
 	}
-	return "", false, false
+	return problem, unschedulable, givenUp
 }

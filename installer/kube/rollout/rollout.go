@@ -1,15 +1,13 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout waits for the controller's Deployment or DaemonSet, or for another workload. It does not use
-// Helm's --wait, which considers a Deployment without any Pod ready if
-// maxUnavailable equals the number of replicas.
+// Package rollout waits for the controller's Deployment or DaemonSet. It does not use Helm's --wait, which considers a Deployment
+// without any Pod ready if maxUnavailable equals the number of replicas.
 package rollout
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,15 +39,10 @@ const (
 // ErrNoWorkload means that the release has no Deployment or DaemonSet of the controller.
 var ErrNoWorkload = errors.New("no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm")
 
-// Target names a Deployment, DaemonSet or StatefulSet.
-type Target struct{ Kind, Namespace, Name string }
-
 // Waiter waits for one release's Deployment or DaemonSet.
 type Waiter struct {
-	Cluster *cluster.Cluster
-	Release string
-	// Of is the workload to wait for; nil means that of the Release.
-	Of       *Target
+	Cluster  *cluster.Cluster
+	Release  string
 	Clock    clock.WithTicker
 	Progress *report.Progress
 	Limit    time.Duration // 0 means DefaultTimeout
@@ -62,11 +55,7 @@ type Waiter struct {
 // Wait waits until the Pods are ready.
 func (w *Waiter) Wait(ctx context.Context) error {
 	limit := cmp.Or(w.Limit, DefaultTimeout)
-	if w.Of != nil {
-		w.Progress.Step("Waiting for the Pods of %s", w.who())
-	} else {
-		w.Progress.Step("Waiting for the controller's Pods")
-	}
+	w.Progress.Step("Waiting for the controller's Pods")
 	deadline := w.Clock.After(limit)
 	var said string
 	var stuckSince time.Time
@@ -110,42 +99,23 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	}
 }
 
-func (w *Waiter) who() string {
-	if w.Of != nil {
-		return w.Of.Kind + " " + w.Of.Namespace + "/" + w.Of.Name
-	}
-	return "the controller"
-}
-
 // Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade replaces one by
 // the other.
 func (w *Waiter) Read(ctx context.Context) (*cluster.Workload, []corev1.Pod, error) {
-	kube, namespace, o, kinds := w.Cluster.Kube, w.Cluster.Namespace, cluster.OfRelease(w.Release), []string(nil)
-	if w.Of != nil {
-		namespace, o, kinds = w.Of.Namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Of.Name}, []string{w.Of.Kind}
-	}
-	all, err := cluster.Workloads(ctx, kube, namespace, o, kinds...)
+	kube, namespace, o := w.Cluster.Kube, w.Cluster.Namespace, cluster.OfRelease(w.Release)
+	all, err := cluster.Workloads(ctx, kube, namespace, o)
 	if err != nil {
 		return nil, nil, w.Cluster.Explain(err)
 	}
-	all = slices.DeleteFunc(all, func(o cluster.Workload) bool {
-		return o.Meta.DeletionTimestamp != nil || w.Of != nil && w.Of.Name != o.Meta.Name
-	})
-	switch {
-	case len(all) == 0 && w.Of != nil:
-		return nil, nil, fmt.Errorf("%s is gone", w.who())
-	case len(all) == 0:
+	all = slices.DeleteFunc(all, func(o cluster.Workload) bool { return o.Meta.DeletionTimestamp != nil })
+	if len(all) == 0 {
 		return nil, nil, &report.Error{
-			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage,
-			Fix: "check --chart: it must be a chart of cloudstack-ccm",
+			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage, Fix: "check --chart: it must be a chart of cloudstack-ccm",
 		}
 	}
 	found := slices.MaxFunc(all, func(a, b cluster.Workload) int {
 		return a.Meta.CreationTimestamp.Compare(b.Meta.CreationTimestamp.Time)
 	})
-	if w.Of != nil {
-		o = metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(found.Selector)}
-	}
 	if found.Kind == "Deployment" {
 		const revision = "deployment.kubernetes.io/revision"
 		for _, r := range cluster.ListOf(ctx, &err, o, kube.AppsV1().ReplicaSets(namespace).List).Items {
@@ -169,7 +139,7 @@ func (w *Waiter) failed(ctx context.Context, o *cluster.Workload, s state, how s
 		scrub = func(text string) string { return text }
 	}
 	e := &report.Error{
-		What: fmt.Sprintf("%s %s: %d of %d Pods updated, %d available", w.who(), how, o.Updated, o.Wanted, o.Available), Code: code,
+		What: fmt.Sprintf("the controller %s: %d of %d Pods updated, %d available", how, o.Updated, o.Wanted, o.Available), Code: code,
 		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
 			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
 	}
@@ -199,38 +169,22 @@ func (w *Waiter) failed(ctx context.Context, o *cluster.Workload, s state, how s
 }
 
 // Restart restarts the Pods as kubectl rollout restart does.
-func (w *Waiter) Restart(ctx context.Context, o *cluster.Workload) error {
-	body, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{"kubectl.kubernetes.io/restartedAt": w.Clock.Now().UTC().Format(time.RFC3339)},
-	}}}})
+func (w *Waiter) Restart(ctx context.Context) error {
+	o, _, err := w.Read(ctx)
 	if err != nil {
 		return err
 	}
-	return w.Cluster.Explain(Patch(ctx, w.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, body))
+	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, w.Clock.Now().UTC().Format(time.RFC3339))
+	return w.Cluster.Explain(Patch(ctx, w.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body)))
 }
 
-// Replace restarts the Pods, and waits until the new ones are ready.
-func (w *Waiter) Replace(ctx context.Context) error {
-	o, _, err := w.Read(ctx)
-	if err == nil {
-		err = w.Restart(ctx, o)
-	}
-	if err == nil {
-		err = w.Wait(ctx)
-	}
-	return err
-}
-
-// Patch changes a Deployment, DaemonSet or StatefulSet by a merge patch.
+// Patch changes a Deployment or DaemonSet by a merge patch.
 func Patch(ctx context.Context, kube kubernetes.Interface, kind, namespace, name string, body []byte) (err error) {
-	apps, merge, options := kube.AppsV1(), types.MergePatchType, metav1.PatchOptions{FieldManager: "csccm"}
-	switch kind {
-	case "DaemonSet":
-		_, err = apps.DaemonSets(namespace).Patch(ctx, name, merge, body, options)
-	case "StatefulSet":
-		_, err = apps.StatefulSets(namespace).Patch(ctx, name, merge, body, options)
-	default:
-		_, err = apps.Deployments(namespace).Patch(ctx, name, merge, body, options)
+	options := metav1.PatchOptions{FieldManager: "csccm"}
+	if kind == "DaemonSet" {
+		_, err = kube.AppsV1().DaemonSets(namespace).Patch(ctx, name, types.MergePatchType, body, options)
+	} else {
+		_, err = kube.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, body, options)
 	}
 	return err
 }

@@ -132,63 +132,8 @@ func TestWaitForDaemonSet(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w, _ := waiter(t, daemonSet(appsv1.DaemonSetStatus{}))
-	o, _, err := w.Read(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "DaemonSet", o.Kind)
-	require.NoError(t, w.Restart(t.Context(), o))
+	require.NoError(t, w.Restart(t.Context()))
 	d, err := w.Cluster.Kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"kubectl.kubernetes.io/restartedAt": "2023-11-14T22:13:20Z"}, d.Spec.Template.Annotations)
-}
-
-// Another workload is found by its kind and name, and its Pods by its selector.
-func TestOfAnotherWorkload(t *testing.T) {
-	t.Parallel()
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "csi"}}
-	object := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: "storage", Name: name, Generation: 1}
-	}
-	whole := appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2, UpdateRevision: "r2"}
-	half := whole
-	half.UpdatedReplicas = 1
-	crashes := &corev1.Pod{ObjectMeta: object("csi-0"), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-		RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-	}}}}
-	crashes.Labels = map[string]string{"app": "csi", appsv1.StatefulSetRevisionLabel: "r2"}
-	other := crashes.DeepCopy()
-	other.Name, other.Labels["app"] = "other-0", "other"
-	set := func(status appsv1.StatefulSetStatus) *appsv1.StatefulSet {
-		return &appsv1.StatefulSet{ObjectMeta: object("csi"), Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(2)), Selector: selector}, Status: status}
-	}
-	for name, tc := range map[string]struct {
-		kind    string
-		objects []kruntime.Object
-		err     string
-	}{
-		"runs": {"StatefulSet", []kruntime.Object{set(whole), daemonSet(appsv1.DaemonSetStatus{})}, ""},
-		"half": {"StatefulSet", []kruntime.Object{set(half), other}, "StatefulSet storage/csi did not come up within 1m0s: 1 of 2 Pods updated, 2 available"},
-		"a Pod crashes": {"StatefulSet", []kruntime.Object{set(half), crashes}, "StatefulSet storage/csi does not come up: 1 of 2 Pods updated, 2 available; " +
-			"Pod csi-0: CrashLoopBackOff"},
-		"another of its kind": {"Deployment", []kruntime.Object{
-			&appsv1.Deployment{ObjectMeta: object("other"), Spec: appsv1.DeploymentSpec{Selector: selector}},
-			&appsv1.Deployment{ObjectMeta: object("csi"), Spec: appsv1.DeploymentSpec{Selector: selector}, Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}},
-		}, ""},
-		"gone": {"DaemonSet", []kruntime.Object{set(whole)}, "DaemonSet storage/csi is gone"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, out := waiter(t, tc.objects...)
-			w.Of = &rollout.Target{Kind: tc.kind, Namespace: "storage", Name: "csi"}
-			err := w.Wait(t.Context())
-			if tc.err != "" {
-				require.EqualError(t, err, tc.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Contains(t, out.String(), "Waiting for the Pods of "+tc.kind+" storage/csi")
-			o, _, err := w.Read(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, w.Restart(t.Context(), o))
-		})
-	}
 }

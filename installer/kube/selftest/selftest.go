@@ -17,8 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine"
@@ -36,129 +34,91 @@ const (
 	logLines    = 200
 )
 
-// Result is the result of a self-test.
-type Result struct {
-	Pod, Node    string
-	At           time.Time
-	Passed       bool
-	Findings     []Finding
-	Problem, Fix string // why it did not pass
-}
-
-// Finding is a fact that was verified.
-type Finding struct {
-	OK            bool // false: the controller works, but see Text
-	Subject, Text string
-}
-
-// NotRunError is a self-test that could not be run: nothing is known by it.
-type NotRunError struct{ why string }
-
-func (e *NotRunError) Error() string { return "the self-test did not run: " + e.why }
-
-// Runner runs self-tests.
-type Runner struct {
-	Kube      kubernetes.Interface
-	Namespace string
-	Clock     clock.Clock
-	Progress  *report.Progress
-	// Logs returns the last lines of a Pod's log.
-	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-	// Scrub removes secrets from text of others; may be nil.
-	Scrub func(string) string
-}
-
-// Pod reads the test Pod's manifest; nil for one that is of another kind.
-func Pod(manifest string) (*corev1.Pod, error) {
-	p := &corev1.Pod{}
-	if err := yaml.Unmarshal([]byte(manifest), p); err != nil {
-		return nil, fmt.Errorf("the chart's test: %w", err)
+// Run runs the Pod of a chart's test to its end, shows what it found, and removes it, whatever happens. passed is where it ran;
+// "" where it could not be run, which is a warning: nothing is known then.
+func Run(ctx context.Context, e *engine.Env, manifest string) (passed string, err error) {
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal([]byte(manifest), pod); err != nil {
+		return "", fmt.Errorf("the chart's test: %w", err)
 	}
-	if p.Kind != "Pod" {
-		return nil, nil //nolint:nilnil // no error: another kind of test
+	if pod.Kind != "Pod" {
+		return "", nil // another kind of test
 	}
-	return p, nil
-}
-
-// Run runs the Pod to its end and removes it, whatever happens. Its error is a *report.Error, a *NotRunError,
-// or ctx's.
-func (r *Runner) Run(ctx context.Context, pod *corev1.Pod) (*Result, error) {
-	pod = pod.DeepCopy()
-	pod.Namespace = r.Namespace
+	pod.Namespace = e.Cluster.Namespace
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()
-		if err := r.remove(rctx, pod.Name); err != nil {
-			r.Progress.Warn("Pod %s of the self-test stays: %v", pod.Name, err)
+		if err := remove(rctx, e, pod.Name); err != nil {
+			e.Progress.Warn("Pod %s of the self-test stays: %v", pod.Name, err)
 		}
 	}()
-	if err := r.remove(ctx, pod.Name); err != nil { // of a run that was killed, or of helm test
-		return nil, r.notRun(ctx, err)
-	}
-	pods := r.Kube.CoreV1().Pods(r.Namespace)
-	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return nil, r.notRun(ctx, err)
-	}
-	said, why := "", ""
-	ended, err := engine.Poll(ctx, r.Clock, poll, timeout, func() (bool, error) {
-		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		pod = now
-		if why = cluster.PodWaits(pod); why != said && why != "" {
-			said = why
-			r.Progress.Info("Pod %s: %s", pod.Name, r.scrub(why))
-		}
-		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, nil
-	})
+	pod, why, err := runToEnd(ctx, e, pod)
 	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
 	case err != nil:
-		return nil, r.notRun(ctx, err)
-	case !ended:
-		return nil, &NotRunError{fmt.Sprintf("Pod %s did not end within %s: %s", pod.Name, timeout, r.scrub(cmp.Or(why, "it runs")))}
+		why = err.Error()
 	}
-	return r.judge(ctx, pod)
-}
-
-func (r *Runner) notRun(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if why != "" {
+		e.Progress.Warn("the self-test did not run: %s", scrub(e, why))
+		return "", nil
 	}
-	return &NotRunError{r.scrub(err.Error())}
-}
-
-// judge reads the log of a Pod that has ended.
-func (r *Runner) judge(ctx context.Context, pod *corev1.Pod) (*Result, error) {
-	out := &Result{Pod: pod.Name, Node: pod.Spec.NodeName, At: r.Clock.Now(), Passed: pod.Status.Phase == corev1.PodSucceeded}
-	log, err := r.Logs(ctx, pod, logLines)
-	log = strings.TrimSpace(r.scrub(log))
-	Parse(log, out)
-	if out.Passed {
-		return out, nil
+	log, err := e.PodLogs(ctx, pod, logLines)
+	log = strings.TrimSpace(scrub(e, log))
+	problem, fix := Show(e.Progress, log)
+	where := fmt.Sprintf("Pod %s on node %s", pod.Name, pod.Spec.NodeName)
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return where, nil
 	}
-	if out.Problem == "" { // the program did not get to say it
-		out.Problem = cmp.Or(pod.Status.Message, "it failed")
+	if problem == "" { // the program did not get to say it
+		problem = cmp.Or(pod.Status.Message, "it failed")
 		for _, s := range pod.Status.ContainerStatuses {
 			if t := s.State.Terminated; t != nil {
-				out.Problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
+				problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
 			}
 		}
 		if err != nil {
 			log = err.Error()
 		}
-		out.Problem = strings.TrimSuffix(out.Problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
+		problem = strings.TrimSuffix(problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
 	}
-	return out, &report.Error{
-		What: fmt.Sprintf("the self-test in Pod %s on node %s failed: %s", pod.Name, pod.Spec.NodeName, out.Problem), Code: report.ExitCheckFailed,
-		Fix: cmp.Or(out.Fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
+	return "", &report.Error{
+		What: fmt.Sprintf("the self-test in %s failed: %s", where, problem), Code: report.ExitCheckFailed,
+		Fix: cmp.Or(fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
 	}
 }
 
+// runToEnd returns the Pod as it ended, or why it did not end.
+func runToEnd(ctx context.Context, e *engine.Env, pod *corev1.Pod) (ended *corev1.Pod, why string, err error) {
+	pods := e.Cluster.Kube.CoreV1().Pods(pod.Namespace)
+	if err := remove(ctx, e, pod.Name); err != nil { // of a run that was killed, or of helm test
+		return pod, "", err
+	}
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return pod, "", err
+	}
+	said := ""
+	inTime, err := engine.Poll(ctx, e.Clock, poll, timeout, func() (bool, error) {
+		ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		if why = cluster.PodWaits(ended); why != said && why != "" {
+			said = why
+			e.Progress.Info("Pod %s: %s", pod.Name, scrub(e, why))
+		}
+		return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, nil
+	})
+	if err != nil || inTime {
+		return ended, "", err
+	}
+	return pod, fmt.Sprintf("Pod %s did not end within %s: %s", pod.Name, timeout, cmp.Or(why, "it runs")), nil
+}
+
 // remove deletes a Pod and waits until it is gone.
-func (r *Runner) remove(ctx context.Context, name string) error {
-	_, err := engine.Poll(ctx, r.Clock, poll, math.MaxInt64, func() (bool, error) {
-		err := r.Kube.CoreV1().Pods(r.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+func remove(ctx context.Context, e *engine.Env, name string) error {
+	_, err := engine.Poll(ctx, e.Clock, poll, math.MaxInt64, func() (bool, error) {
+		err := e.Cluster.Kube.CoreV1().Pods(e.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -167,26 +127,29 @@ func (r *Runner) remove(ctx context.Context, name string) error {
 	return err
 }
 
-func (r *Runner) scrub(text string) string {
-	if r.Scrub == nil {
+func scrub(e *engine.Env, text string) string {
+	if e.Scrub == nil {
 		return text
 	}
-	return r.Scrub(text)
+	return e.Scrub(text)
 }
 
-// Parse reads the lines of a self-test and ignores other lines.
-func Parse(text string, r *Result) {
+// Show shows what the lines of a self-test say, and returns why it failed. It ignores other lines.
+func Show(p *report.Progress, text string) (problem, fix string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		mark, rest, _ := strings.Cut(line, " ")
 		rest = strings.TrimSpace(rest)
+		subject, what, _ := strings.Cut(rest, " ")
 		switch mark {
-		case selftest.MarkOK, selftest.MarkWarning:
-			subject, what, _ := strings.Cut(rest, " ")
-			r.Findings = append(r.Findings, Finding{OK: mark == selftest.MarkOK, Subject: subject, Text: strings.TrimSpace(what)})
+		case selftest.MarkOK:
+			p.Info("%s: %s", subject, strings.TrimSpace(what))
+		case selftest.MarkWarning:
+			p.Warn("%s: %s", subject, strings.TrimSpace(what))
 		case selftest.MarkFailed:
-			r.Problem = rest
+			problem = rest
 		case selftest.MarkFix:
-			r.Fix = rest
+			fix = rest
 		}
 	}
+	return problem, fix
 }

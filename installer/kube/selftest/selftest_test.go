@@ -17,7 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -43,19 +45,20 @@ func TestRun(t *testing.T) {
 		status corev1.PodStatus
 		log    string
 		refuse bool
+		passed string
 		err    string
 		remedy string
 		said   string
 	}{
-		"passes":                     {status: ended(corev1.PodSucceeded, 0), log: "I0101 some line\n" + good.String()},
+		"passes":                     {status: ended(corev1.PodSucceeded, 0), log: "I0101 some line\n" + good.String(), passed: "Pod x-self-test on node n1", said: "API: takes the keys\n  warn role: may not list zones"},
 		"fails":                      {status: ended(corev1.PodFailed, 1), log: bad.String(), err: "the self-test in Pod x-self-test on node n1 failed: the server does not accept ***", remedy: "check both keys"},
 		"fails without a word":       {status: ended(corev1.PodFailed, 137), err: "its container ended with exit code 137 (Error)", remedy: "--skip-self-test"},
 		"fails in words of its own":  {status: ended(corev1.PodFailed, 2), log: "panic: canary\n", err: "exit code 2 (Error): panic: ***", remedy: "--skip-self-test"},
 		"is over its time":           {status: corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was active on the node longer than the specified deadline"}, err: "longer than the specified deadline", remedy: "again"},
-		"is not allowed":             {refuse: true, err: "the self-test did not run: no quota"},
-		"finds no node":              {status: pending("0/1 nodes are available"), err: "did not end within 2m0s: not scheduled: 0/1 nodes are available", said: "Pod x-self-test: not scheduled"},
-		"has no image":               {status: waiting(), err: "ErrImagePull: no such image", said: "ErrImagePull: no such image"},
-		"hangs without any message.": {status: corev1.PodStatus{Phase: corev1.PodRunning}, err: "within 2m0s: it runs"},
+		"is not allowed":             {refuse: true, said: "the self-test did not run: no quota"},
+		"finds no node":              {status: pending("0/1 nodes are available"), said: "did not end within 2m0s: not scheduled: 0/1 nodes are available"},
+		"has no image":               {status: waiting(), said: "Pod x-self-test: ErrImagePull: no such image"},
+		"hangs without any message.": {status: corev1.PodStatus{Phase: corev1.PodRunning}, said: "within 2m0s: it runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,31 +75,22 @@ func TestRun(t *testing.T) {
 			})
 			clock := stepclock.New(nil)
 			var said bytes.Buffer
-			r := &Runner{
-				Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.NewProgress(&said, report.Style{}, clock),
-				Logs:  func(context.Context, *corev1.Pod, int64) (string, error) { return c.log, nil },
-				Scrub: func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
-			}
-			pod, err := Pod(manifest)
-			require.NoError(t, err)
-			result, err := r.Run(t.Context(), pod)
+			passed, err := Run(t.Context(), &engine.Env{
+				Cluster: cluster.NewForTest(kube), Clock: clock, Progress: report.NewProgress(&said, report.Style{}, clock),
+				PodLogs: func(context.Context, *corev1.Pod, int64) (string, error) { return c.log, nil },
+				Scrub:   func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
+			}, manifest)
 			pods, lerr := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, lerr)
 			require.Empty(t, pods.Items)
 			require.Contains(t, said.String(), c.said)
 			if c.err == "" {
 				require.NoError(t, err)
-				require.True(t, result.Passed)
-				require.Equal(t, []Finding{{OK: true, Subject: "API", Text: "takes the keys"}, {Subject: "role", Text: "may not list zones"}}, result.Findings)
+				require.Equal(t, c.passed, passed)
 				return
 			}
 			require.ErrorContains(t, err, c.err)
 			var failed *report.Error
-			if c.remedy == "" {
-				var not *NotRunError
-				require.ErrorAs(t, err, &not)
-				return
-			}
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, 3, failed.ExitCode())
 			require.Contains(t, failed.Remedy(), c.remedy)
@@ -116,11 +110,11 @@ func waiting() corev1.PodStatus {
 
 func TestPodOfAnotherKind(t *testing.T) {
 	t.Parallel()
-	p, err := Pod("kind: Job\nmetadata: {name: x}")
-	require.NoError(t, err)
-	require.Nil(t, p)
-	_, err = Pod("{")
-	require.Error(t, err)
+	for manifest, bad := range map[string]bool{"kind: Job\nmetadata: {name: x}": false, "{": true} {
+		passed, err := Run(t.Context(), &engine.Env{}, manifest)
+		require.Empty(t, passed)
+		require.Equal(t, bad, err != nil)
+	}
 }
 
 // ^C ends the wait and still takes the Pod away.
@@ -131,10 +125,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("^C")
 	kube.PrependReactor("get", "pods", func(ktesting.Action) (bool, kruntime.Object, error) { cancel(why); return false, nil, nil })
-	r := &Runner{Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.NoProgress()}
-	pod, err := Pod(manifest)
-	require.NoError(t, err)
-	_, err = r.Run(ctx, pod)
+	_, err := Run(ctx, &engine.Env{Cluster: cluster.NewForTest(kube), Clock: clock, Progress: report.NoProgress()}, manifest)
 	require.ErrorIs(t, err, why)
 	pods, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

@@ -193,10 +193,7 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	e.Objects = &diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}
-	e.Diff = func(ctx context.Context, _, old, manifest string) ([]diff.Change, error) {
-		return e.Objects.Manifests(ctx, old, manifest)
-	}
+	e.Diff = (&diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}).Manifests
 	return body(e)
 }
 
