@@ -322,13 +322,6 @@ func (env *serviceEnv) remove(key string) error {
 	return err
 }
 
-// removed removes the load balancer of a Service and checks that the account is as it was before.
-func (env *serviceEnv) removed(key string) {
-	env.t.Helper()
-	require.NoError(env.t, env.remove(key))
-	require.Equal(env.t, env.before, env.dump(), "nothing is left and nothing else was changed")
-}
-
 // update syncs a Service with other nodes.
 func (env *serviceEnv) update(key string, nodes ...string) {
 	env.t.Helper()
