@@ -172,14 +172,6 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-func ruleOn(id, name, address string, port int, vms ...string) Rule {
-	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: id, Name: name, PublicIPID: address, PublicIP: address, PublicPort: port}}
-	for _, vm := range vms {
-		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: vm})
-	}
-	return r
-}
-
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	svc := service("default", "web", uidWeb)
