@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
@@ -30,13 +32,11 @@ type demo struct {
 }
 
 // Run runs the steps.
-func (d *demo) Run(ctx context.Context) error {
-	if err := d.MakeDir("csccm-demo-"); err != nil {
-		return err
-	}
+func (d *demo) Run(ctx context.Context) {
+	must.OK(d.MakeDir("csccm-demo-"))
 	steps := []struct {
 		title string
-		do    func(context.Context) error
+		do    func(context.Context)
 	}{
 		{"The programs", d.build},
 		{"A Kubernetes cluster whose nodes wait for their cloud", d.startCluster},
@@ -48,26 +48,18 @@ func (d *demo) Run(ctx context.Context) error {
 	}
 	for i, step := range steps {
 		d.Heading(i+1, step.title)
-		if err := step.do(ctx); err != nil {
-			return &console.StepError{What: "step", Number: i + 1, Title: step.title, Err: err}
-		}
+		console.Step("step", i+1, step.title, func() { step.do(ctx) })
 	}
-	return d.summary(ctx)
+	d.summary(ctx)
 }
 
 // build builds the product's programs, then the control plane's.
-func (d *demo) build(ctx context.Context) error {
-	var err error
-	d.binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
+func (d *demo) build(ctx context.Context) {
+	d.binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
 		d.Printf("  building %s\n", name)
-	}})
-	if err != nil {
-		return err
-	}
-	if d.plane, err = plane.Ensure(ctx, plane.Newest, program.Print(d.Out)); err != nil {
-		return err
-	}
-	return d.csccm(ctx, "", "version")
+	}}))
+	d.plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(d.Out)))
+	d.csccm(ctx, "", "version")
 }
 
 // CleanUp stops all processes of this run and removes its files.
@@ -90,13 +82,13 @@ func (d *demo) Explain(error) {
 }
 
 // csccm prints and runs a csccm command.
-func (d *demo) csccm(ctx context.Context, stdin string, args ...string) error {
-	return d.Show(ctx, console.Command{Name: "csccm", Path: d.binaries.CLI, Args: args, Stdin: stdin, From: "admin-password", Kubeconfig: d.kubeconfig()})
+func (d *demo) csccm(ctx context.Context, stdin string, args ...string) {
+	must.OK(d.Show(ctx, console.Command{Name: "csccm", Path: d.binaries.CLI, Args: args, Stdin: stdin, From: "admin-password", Kubeconfig: d.kubeconfig()}))
 }
 
 // kubectl prints and runs a kubectl command, with kubectl of the control plane's release.
-func (d *demo) kubectl(ctx context.Context, args ...string) error {
-	return d.Show(ctx, console.Command{Name: "kubectl", Path: d.cluster.Kubectl, Args: args, Kubeconfig: d.kubeconfig()})
+func (d *demo) kubectl(ctx context.Context, args ...string) {
+	must.OK(d.Show(ctx, console.Command{Name: "kubectl", Path: d.cluster.Kubectl, Args: args, Kubeconfig: d.kubeconfig()}))
 }
 
 func (d *demo) kubeconfig() string {

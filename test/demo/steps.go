@@ -22,6 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/server"
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -44,40 +45,25 @@ const stepLimit = 5 * time.Minute
 
 // startCluster starts the control plane and its nodes, and creates two Services: a new
 // one without address, and one that a previous provider has served.
-func (d *demo) startCluster(ctx context.Context) error {
+func (d *demo) startCluster(ctx context.Context) {
 	d.Say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
 		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
-	var err error
-	d.cluster, err = testenv.StartCluster(ctx, testenv.ClusterOptions{
+	d.cluster = must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Binary: d.plane, Dir: d.Dir}, Controller: d.binaries.Controller,
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	for _, o := range testenv.ExampleNodes() {
 		o.Dir = d.Dir
-		if _, err := d.cluster.Join(ctx, o); err != nil {
-			return err
-		}
+		must.Get(d.cluster.Join(ctx, o))
 	}
 	services := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault)
-	if _, err := services.Create(ctx, loadBalancer(service, 0, 0), metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	old, err := services.Create(ctx, loadBalancer(oldService, 30080, 30443), metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
+	must.Get(services.Create(ctx, loadBalancer(service, 0, 0), metav1.CreateOptions{}))
+	old := must.Get(services.Create(ctx, loadBalancer(oldService, 30080, 30443), metav1.CreateOptions{}))
 	d.legacyName = cloudprovider.DefaultLoadBalancerName(old)
 	old.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: legacyAddress}}
-	if _, err := services.UpdateStatus(ctx, old, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
+	must.Get(services.UpdateStatus(ctx, old, metav1.UpdateOptions{}))
 	d.Say("Service %s is new and waits. Service %s has its address from the provider that ran here before.", service, oldService)
-	if err := d.kubectl(ctx, "get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TAINTS:.spec.taints[*].key"); err != nil {
-		return err
-	}
-	return d.kubectl(ctx, "get", "service", service, oldService)
+	d.kubectl(ctx, "get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TAINTS:.spec.taints[*].key")
+	d.kubectl(ctx, "get", "service", service, oldService)
 }
 
 // loadBalancer returns a Service; for node ports of 0 the API server chooses the ports.
@@ -95,29 +81,22 @@ func loadBalancer(name string, httpNodePort, httpsNodePort int32) *corev1.Servic
 }
 
 // startCloudStack starts the simulator with the example world.
-func (d *demo) startCloudStack(ctx context.Context) error {
+func (d *demo) startCloudStack(ctx context.Context) {
 	d.Say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, "+
 		"three VMs, and at %s the load balancer rules that the old provider made for Service %s.", legacyAddress, oldService)
 	dir := filepath.Join(d.Dir, "cloudstack")
-	world, err := d.writeWorld(dir)
-	if err != nil {
-		return err
-	}
+	world := d.writeWorld(dir)
 	d.Echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
 	args := []string{"--world", world}
 	if d.stay {
 		args = append(args, "--ui") // for the end
 	}
-	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: args})
-	if err != nil {
-		return err
-	}
+	d.simulator = must.Get(testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: args}))
 	d.Printf("%s\n", d.simulator.URL)
-	return nil
 }
 
 // writeWorld writes the example world with the name of the old Service's load balancer.
-func (d *demo) writeWorld(dir string) (string, error) {
+func (d *demo) writeWorld(dir string) string {
 	world := simulator.ExampleWorld()
 	renamed := 0
 	for i := range world.PublicIPs {
@@ -129,45 +108,30 @@ func (d *demo) writeWorld(dir string) (string, error) {
 			}
 		}
 	}
-	if renamed == 0 {
-		return "", fmt.Errorf("the example world holds no rule of %s", legacyBalancer)
-	}
-	b, err := yaml.Marshal(world)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
+	must.Be(renamed != 0, "the example world holds no rule of %s", legacyBalancer)
+	b := must.Get(yaml.Marshal(world))
+	must.OK(os.MkdirAll(dir, 0o700))
 	path := filepath.Join(dir, "world.yaml")
-	return path, os.WriteFile(path, b, 0o600)
+	must.OK(os.WriteFile(path, b, 0o600))
+	return path
 }
 
 // install runs csccm install with flags. All process nodes share this machine's network,
 // so each Pod gets a loopback address instead of its node's address.
-func (d *demo) install(ctx context.Context) error {
+func (d *demo) install(ctx context.Context) {
 	d.Say("The login is used once, to make a user with the few rights that the controller needs. " +
 		"hostNetwork and bindAddress are for this machine, where three nodes share one network.")
-	return d.csccm(ctx, adminPassword+"\n", "install", "--yes",
+	d.csccm(ctx, adminPassword+"\n", "install", "--yes",
 		"--api-url", d.simulator.URL, "--admin-user", adminUser, "--admin-password-stdin", "--account", account,
 		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)")
 }
 
 // showResult shows the nodes and Services of the first steps again, and the rules in CloudStack.
-func (d *demo) showResult(ctx context.Context) error {
-	err := testenv.Wait(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) error {
-		s, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, service, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if len(s.Status.LoadBalancer.Ingress) == 0 {
-			return fmt.Errorf("service %s has none yet", service)
-		}
-		return nil
+func (d *demo) showResult(ctx context.Context) {
+	testenv.Await(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) {
+		s := must.Get(d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, service, metav1.GetOptions{}))
+		must.Not(len(s.Status.LoadBalancer.Ingress) == 0, "service %s has none yet", service)
 	})
-	if err != nil {
-		return err
-	}
 	d.Say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs. Service %s has a public address; "+
 		"Service %s has kept its own, and its rules are served on as they stand.", service, oldService)
 	for _, args := range [][]string{
@@ -177,53 +141,32 @@ func (d *demo) showResult(ctx context.Context) error {
 		{"get", "service", service, oldService},
 		{"get", "events", "--field-selector", "involvedObject.kind=Service", "-o", "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"},
 	} {
-		if err := d.kubectl(ctx, args...); err != nil {
-			return err
-		}
+		d.kubectl(ctx, args...)
 	}
-	if err := d.showRules(ctx); err != nil {
-		return err
-	}
+	d.showRules(ctx)
 	d.Say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make real-nodes sends traffic.")
-	return nil
 }
 
 // doctor runs csccm doctor. It finds no errors, but warns about the rules with old names, which the next step renames.
-func (d *demo) doctor(ctx context.Context) error { return d.csccm(ctx, "", "doctor") }
+func (d *demo) doctor(ctx context.Context) { d.csccm(ctx, "", "doctor") }
 
 // migrate renames the rules of the old provider and runs csccm doctor again.
-func (d *demo) migrate(ctx context.Context) error {
+func (d *demo) migrate(ctx context.Context) {
 	d.Say("The rules at %s have names of the old form, <balancer>-<port>. First a look:", legacyAddress)
-	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run"); err != nil {
-		return err
-	}
-	before, err := d.rules(ctx, legacyAddress)
-	if err != nil {
-		return err
-	}
+	d.csccm(ctx, "", "migrate-rules", "--dry-run")
+	before := d.rules(ctx, legacyAddress)
 	d.Say("\nThen for real: names change; ids, addresses and members stay.")
-	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--journal", filepath.Join(d.Dir, "migrate.jsonl")); err != nil {
-		return err
-	}
-	if err := d.showRules(ctx); err != nil {
-		return err
-	}
-	after, err := d.rules(ctx, legacyAddress)
-	if err != nil {
-		return err
-	}
-	if err := checkRenamed(before, after); err != nil {
-		return err
-	}
+	d.csccm(ctx, "", "migrate-rules", "--yes", "--journal", filepath.Join(d.Dir, "migrate.jsonl"))
+	d.showRules(ctx)
+	after := d.rules(ctx, legacyAddress)
+	checkRenamed(before, after)
 	d.Say("\nNow nothing is left to warn of:")
-	return d.csccm(ctx, "", "doctor", "-o", "short", "--fail-on=warning")
+	d.csccm(ctx, "", "doctor", "-o", "short", "--fail-on=warning")
 }
 
 // checkRenamed returns an error unless only the names of the rules have changed.
-func checkRenamed(before, after []testenv.Rule) error {
-	if len(before) == 0 || len(before) != len(after) {
-		return fmt.Errorf("%d rules at %s before and %d after", len(before), legacyAddress, len(after))
-	}
+func checkRenamed(before, after []testenv.Rule) {
+	must.Not(len(before) == 0 || len(before) != len(after), "%d rules at %s before and %d after", len(before), legacyAddress, len(after))
 	byID := map[string]testenv.Rule{}
 	for _, r := range after {
 		byID[r.ID] = r
@@ -232,26 +175,22 @@ func checkRenamed(before, after []testenv.Rule) error {
 		a, ok := byID[b.ID]
 		switch {
 		case !ok:
-			return fmt.Errorf("rule %s (%s) is gone", b.Name, b.ID)
+			must.Fail("rule %s (%s) is gone", b.Name, b.ID)
 		case a.Name == b.Name:
-			return fmt.Errorf("rule %s still has its old name", b.Name)
+			must.Fail("rule %s still has its old name", b.Name)
 		case !slices.Equal(a.Members, b.Members) || a.PublicPort != b.PublicPort:
-			return fmt.Errorf("rule %s has changed in more than its name", b.Name)
+			must.Fail("rule %s has changed in more than its name", b.Name)
 		}
 	}
-	return nil
 }
 
-func (d *demo) summary(ctx context.Context) error {
+func (d *demo) summary(ctx context.Context) {
 	took := time.Since(d.started).Round(time.Second)
 	d.Printf("\n%s\n", d.Style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", took)))
 	if !d.stay {
-		return nil
+		return
 	}
-	config, err := d.cloudConfig(ctx)
-	if err != nil {
-		return err
-	}
+	config := d.cloudConfig(ctx)
 	d.Printf("\nEverything keeps running until ^C. In another terminal:\n\n")
 	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
 	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
@@ -268,7 +207,7 @@ func (d *demo) summary(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			d.Printf("\nStopping.\n")
-			return nil
+			return
 		case _, more := <-typed:
 			if !more {
 				typed = nil // the input has ended
@@ -276,13 +215,12 @@ func (d *demo) summary(ctx context.Context) error {
 			}
 			d.Printf("%s\nIf no browser opens: the address is for one browser on this machine.\n", d.simulator.Page)
 			remove()
-			if remove, err = server.Open(ctx, d.simulator.Page); err != nil {
+			opened, err := server.Open(ctx, d.simulator.Page)
+			if remove = opened; err != nil {
 				d.Printf("%v\n", err)
 			}
 		case <-time.After(time.Second):
-			if err := d.cluster.Err(); err != nil {
-				return err
-			}
+			must.OK(d.cluster.Err())
 		}
 	}
 }

@@ -47,63 +47,42 @@ type lesson struct {
 const limit = 5 * time.Minute
 
 // Run runs the chapters.
-func (l *lesson) Run(ctx context.Context) error {
+func (l *lesson) Run(ctx context.Context) {
 	must.OK(l.MakeDir("csccm-lesson-"))
-	if err := must.Catch(func() { must.OK(l.prepare(ctx)) }); err != nil {
-		return &console.StepError{What: "chapter", Title: "before the lesson", Err: err}
-	}
-	do := []func(context.Context) error{l.nodes, l.service, l.calls, l.destroyed, l.drift, l.leader}
+	console.Step("chapter", 0, "before the lesson", func() { l.prepare(ctx) })
+	do := []func(context.Context){l.nodes, l.service, l.calls, l.destroyed, l.drift, l.leader}
 	must.Not(len(do) != len(chapters.Text.Chapters), "%d chapters have a text, and %d code", len(chapters.Text.Chapters), len(do))
 	for i, c := range chapters.Text.Chapters {
 		l.chapter, l.seen = c, map[string]string{}
 		l.Heading(i+1, c.Title)
 		l.Say("%s", c.Intro)
 		l.tell(i+1, false)
-		err := must.Catch(func() {
-			must.OK(do[i](ctx))
+		console.Step("chapter", i+1, c.Title, func() {
+			do[i](ctx)
 			l.tell(i+1, true)
-			must.OK(l.end(ctx, i+1 == len(do)))
+			l.end(ctx, i+1 == len(do))
 		})
-		if err != nil {
-			return &console.StepError{What: "chapter", Number: i + 1, Title: c.Title, Err: err}
-		}
 	}
 	l.Printf("\n%s\n", l.Style.Paint(report.Good, fmt.Sprintf("The lesson took %s, %s of it after the programs were built.",
 		time.Since(l.started).Round(time.Second), time.Since(l.built).Round(time.Second))))
 	if l.transcript != "" {
-		return os.WriteFile(l.transcript, l.recorded(), 0o644) // #nosec G306 -- a page of the documentation
+		must.OK(os.WriteFile(l.transcript, l.recorded(), 0o644)) // #nosec G306 -- a page of the documentation
 	}
-	return nil
 }
 
 // prepare builds the programs and starts CloudStack and both clusters.
-func (l *lesson) prepare(ctx context.Context) error {
-	var err error
-	l.binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: l.binDir, LDFlags: l.ldflags, Building: func(name string) {
+func (l *lesson) prepare(ctx context.Context) {
+	l.binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: l.binDir, LDFlags: l.ldflags, Building: func(name string) {
 		l.Printf("building %s\n", name)
-	}})
-	if err != nil {
-		return err
-	}
+	}}))
 	binary := must.Get(plane.Ensure(ctx, plane.Newest, program.Print(l.Out)))
 	l.built = time.Now()
 	l.Printf("\n")
 	l.Say("%s", chapters.Text.Before)
-	if l.cloud, err = testenv.StartCloudStack(world()); err != nil { //nolint:contextcheck // the server outlives the call
-		return err
-	}
-	l.without, l.with = newSide(withoutName), newSide(withName)
-	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for i, s := range []*side{l.without, l.with} {
-		wg.Go(func() {
-			if errs[i] = must.Catch(func() { must.OK(s.start(ctx, l, binary)) }); errs[i] != nil {
-				errs[i] = fmt.Errorf("cluster %q: %w", s.name, errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	must.OK(errors.Join(errs...))
+	l.cloud = must.Get(testenv.StartCloudStack(world())) //nolint:contextcheck // the server outlives the call
+	sides := []*side{newSide(withoutName), newSide(withName)}
+	l.without, l.with = sides[0], sides[1]
+	must.Each(len(sides), func(i int) { sides[i].start(ctx, l, binary) })
 	if l.ui {
 		l.startPage(ctx)
 	}
@@ -111,17 +90,17 @@ func (l *lesson) prepare(ctx context.Context) error {
 		l.Printf("\nFor the commands of \"Try\", in a second terminal:\n\n")
 		l.Printf("export WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n", l.without.cluster.Kubeconfig, l.with.cluster.Kubeconfig,
 			filepath.Dir(l.with.cluster.Kubectl), filepath.Dir(l.binaries.CLI))
-		return l.wait(ctx, "Press Enter to begin.")
+		l.wait(ctx, "Press Enter to begin.")
+		return
 	}
-	return nil
 }
 
 // end prints what was seen in a chapter, and what to try and to read.
-func (l *lesson) end(ctx context.Context, last bool) error {
+func (l *lesson) end(ctx context.Context, last bool) {
 	l.title("Look")
 	for _, c := range l.chapter.Look {
 		observed, ok := l.seen[c.ID]
-		must.Not(!ok, "the lesson says %q, and that was not observed", c.Text)
+		must.Be(ok, "the lesson says %q, and that was not observed", c.Text)
 		text := c.Text
 		if observed != "" {
 			text += ": " + observed
@@ -130,7 +109,7 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 	}
 	l.title("Try")
 	for _, t := range l.chapter.Try {
-		must.OK(l.try(ctx, t))
+		l.try(ctx, t)
 		l.Printf("%s%s\n", l.Style.Paint(report.Strong, chapters.Command), t.Line)
 		l.Printf("%s", l.Style.Indented("    ", 4, t.Shows))
 	}
@@ -144,13 +123,14 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 		l.Say("%s", chapters.Text.After)
 		l.Printf("\n")
 		l.Say("%s", chapters.Text.Next)
-		return l.wait(ctx, "Press Enter to end the lesson.")
+		l.wait(ctx, "Press Enter to end the lesson.")
+		return
 	}
-	return l.wait(ctx, "Press Enter for the next chapter.")
+	l.wait(ctx, "Press Enter for the next chapter.")
 }
 
 // try runs a command for the reader, and returns an error unless it shows what the lesson says.
-func (l *lesson) try(ctx context.Context, t chapters.Try) error {
+func (l *lesson) try(ctx context.Context, t chapters.Try) {
 	var out bytes.Buffer
 	err := l.Console.Run(ctx, console.Command{
 		Name: t.Line, Path: "/bin/sh", Args: []string{"-c", t.Line},
@@ -163,18 +143,17 @@ func (l *lesson) try(ctx context.Context, t chapters.Try) error {
 		err = fmt.Errorf("%s: %q is not in the output", t.Line, t.Want)
 	}
 	if err != nil {
-		return fmt.Errorf("%w:\n%s", err, out.String())
+		must.Fail("%w:\n%s", err, out.String())
 	}
-	return nil
 }
 
 // saw records what was observed of a claim.
 func (l *lesson) saw(claim, format string, a ...any) { l.seen[claim] = fmt.Sprintf(format, a...) }
 
 // wait waits for Enter, if somebody is there to press it.
-func (l *lesson) wait(ctx context.Context, text string) error {
+func (l *lesson) wait(ctx context.Context, text string) {
 	if l.enter == nil {
-		return nil
+		return
 	}
 	l.Printf("\n%s ", l.Style.Paint(report.Strong, text))
 	watch := time.NewTicker(time.Second)
@@ -182,13 +161,12 @@ func (l *lesson) wait(ctx context.Context, text string) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			must.OK(ctx.Err())
+			return
 		case <-l.enter: // an end of the input, too
-			return nil
+			return
 		case <-watch.C:
-			if err := errors.Join(l.without.cluster.Err(), l.with.cluster.Err()); err != nil {
-				return err
-			}
+			must.OK(errors.Join(l.without.cluster.Err(), l.with.cluster.Err()))
 		}
 	}
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,64 +35,61 @@ const everyone = "0.0.0.0/0"
 const serviceColumns = "custom-columns=NAME:.metadata.name,EXTERNAL-IP:.status.loadBalancer.ingress[*].ip,PORTS:.spec.ports[*].port,NODEPORTS:.spec.ports[*].nodePort"
 
 // service is chapter 2.
-func (l *lesson) service(ctx context.Context) error {
+func (l *lesson) service(ctx context.Context) {
 	l.cloud.Ledger().Reset()
 	begun := time.Now()
 	for _, s := range []*side{l.without, l.with} {
-		must.OK(s.createService(ctx, web))
+		s.createService(ctx, web)
 	}
-	svc, ip := must.Get2(l.with.served(ctx, web))
-	must.OK(l.allocated(ctx, ip, time.Since(begun)))
-	must.OK(l.rulesOf(ctx, svc, ip))
-	must.OK(l.open(ctx, svc, ip))
-	must.OK(l.without.pending(ctx, web))
+	svc, ip := l.with.served(ctx, web)
+	l.allocated(ctx, ip, time.Since(begun))
+	l.rulesOf(ctx, svc, ip)
+	l.open(ctx, svc, ip)
+	l.without.pending(ctx, web)
 	events := must.Get(l.without.cluster.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Service"}))
-	must.Not(len(events.Items) > 0, "cluster %q has Events on Services: %v", l.without.name, events.Items)
+	must.Be(len(events.Items) == 0, "cluster %q has Events on Services: %v", l.without.name, events.Items)
 	l.saw("service-pending", "")
-	must.OK(l.counted(ctx))
-	must.OK(l.both(ctx, "get", "service", web, "-o", serviceColumns))
-	return l.showCloud(ctx)
+	l.counted(ctx)
+	l.both(ctx, "get", "service", web, "-o", serviceColumns)
+	l.showCloud(ctx)
 }
 
 // allocated checks that the address belongs to the cluster's account.
-func (l *lesson) allocated(ctx context.Context, ip string, took time.Duration) error {
+func (l *lesson) allocated(ctx context.Context, ip string, took time.Duration) {
 	ips := must.Get(l.with.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip}))
 	must.Not(len(ips) != 1 || ips[0].State != "Allocated", "account %q has no address %s: %v", l.with.name, ip, ips)
 	l.saw("service-served", "%s, after %s", ip, took.Round(100*time.Millisecond))
-	return nil
 }
 
 // rulesOf checks the rules at an address.
-func (l *lesson) rulesOf(ctx context.Context, svc *corev1.Service, ip string) error {
-	rules := must.Get(l.with.rules(ctx))
+func (l *lesson) rulesOf(ctx context.Context, svc *corev1.Service, ip string) {
+	rules := l.with.rules(ctx)
 	for _, p := range svc.Spec.Ports {
 		ok := slices.ContainsFunc(rules, func(r testenv.Rule) bool {
 			return r.PublicIP == ip && r.PublicPort == int(p.Port) && r.PrivatePort == int(p.NodePort) && slices.Equal(r.Members, l.with.workerNames())
 		})
-		must.Not(!ok, "no rule leads from %s:%d to port %d of all workers: %v", ip, p.Port, p.NodePort, rules)
+		must.Be(ok, "no rule leads from %s:%d to port %d of all workers: %v", ip, p.Port, p.NodePort, rules)
 	}
 	must.Not(len(rules) != len(svc.Spec.Ports), "a Service with %d ports has %d rules", len(svc.Spec.Ports), len(rules))
 	l.saw("service-rules", "%d rules with %d members each", len(rules), workers)
-	return nil
 }
 
 // open checks the firewall rules of an address.
-func (l *lesson) open(ctx context.Context, svc *corev1.Service, ip string) error {
-	ports := must.Get(openPorts(ctx, l.with, ip))
+func (l *lesson) open(ctx context.Context, svc *corev1.Service, ip string) {
+	ports := openPorts(ctx, l.with, ip)
 	var want []int
 	for _, p := range svc.Spec.Ports {
 		want = append(want, int(p.Port))
 	}
 	slices.Sort(want)
-	must.Not(!slices.Equal(ports, want), "the firewall of %s lets everyone in to the ports %v, not to %v", ip, ports, want)
+	must.Be(slices.Equal(ports, want), "the firewall of %s lets everyone in to the ports %v, not to %v", ip, ports, want)
 	l.saw("service-open", "%s to ports %v", everyone, ports)
-	return nil
 }
 
 // openPorts returns the ports of an address that the firewall lets everyone in to.
-func openPorts(ctx context.Context, s *side, ip string) ([]int, error) {
+func openPorts(ctx context.Context, s *side, ip string) []int {
 	ips := must.Get(s.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip}))
-	must.Not(len(ips) != 1, "account %q has no address %s", s.name, ip)
+	must.Be(len(ips) == 1, "account %q has no address %s", s.name, ip)
 	rules := must.Get(s.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: ips[0].ID}))
 	var ports []int
 	for i := range rules {
@@ -104,52 +100,48 @@ func openPorts(ctx context.Context, s *side, ip string) ([]int, error) {
 		}
 	}
 	slices.Sort(ports)
-	return ports, nil
+	return ports
 }
 
 // controllerUser returns the CloudStack user whose keys the controller has.
-func (l *lesson) controllerUser(ctx context.Context) (simulator.UserInfo, error) {
+func (l *lesson) controllerUser(ctx context.Context) simulator.UserInfo {
 	secret := must.Get(l.with.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{}))
 	config := must.Get(cloudconfig.Parse(strings.NewReader(string(secret.Data["cloud-config"]))))
 	users := l.cloud.Users()
 	i := slices.IndexFunc(users, func(u simulator.UserInfo) bool { return u.APIKey == config.APIKey })
-	must.Not(i < 0, "CloudStack does not know the controller's keys")
-	return users[i], nil
+	must.Be(i >= 0, "CloudStack does not know the controller's keys")
+	return users[i]
 }
 
 // counted checks who has called CloudStack since the Service was created.
-func (l *lesson) counted(ctx context.Context) error {
-	user := must.Get(l.controllerUser(ctx))
+func (l *lesson) counted(ctx context.Context) {
+	user := l.controllerUser(ctx)
 	calls := l.cloud.Ledger().Find("", user.Name)
-	must.Not(len(calls) == 0, "the ledger has no call of user %s", user.Name)
-	if others := l.cloud.Ledger().Find("", l.without.owner()); len(others) > 0 {
-		return fmt.Errorf("the ledger has calls of user %s: %v", l.without.owner(), others)
-	}
+	must.Be(len(calls) != 0, "the ledger has no call of user %s", user.Name)
+	others := l.cloud.Ledger().Find("", l.without.owner())
+	must.Be(len(others) <= 0, "the ledger has calls of user %s: %v", l.without.owner(), others)
 	l.saw("service-calls", "%d calls of user %s", len(calls), user.Name)
 	l.made = calls
-	return nil
 }
 
 // calls is chapter 3.
-func (l *lesson) calls(ctx context.Context) error {
-	user := must.Get(l.controllerUser(ctx))
+func (l *lesson) calls(ctx context.Context) {
+	user := l.controllerUser(ctx)
 	l.title("The calls of user " + user.Name + " since the Service was created:")
 	for _, c := range l.made {
-		must.Not(chapters.Text.Purposes[c.Command] == "", "the lesson does not say what %s is for", c.Command)
+		must.Be(chapters.Text.Purposes[c.Command] != "", "the lesson does not say what %s is for", c.Command)
 		must.Not(c.Status != http.StatusOK || c.ErrorCode != 0 || c.JobID != "" && c.JobCode != 0, "%s was refused: HTTP status %d, error %d, job's result %d", c.Command, c.Status, c.ErrorCode, c.JobCode)
 	}
 	l.table(l.made)
 	l.saw("calls-explained", "%d calls", len(l.made))
-	if kind, err := l.roleType(ctx, user.Role); err != nil || kind != "User" {
-		return errors.Join(err, fmt.Errorf("role %s of user %s is of type %q", user.Role, user.Name, kind))
-	}
+	kind := l.roleType(ctx, user.Role)
+	must.Be(kind == "User", "role %s of user %s is of type %q", user.Role, user.Name, kind)
 	l.saw("calls-plain-user", "role %s", user.Role)
-	must.OK(l.byHand(ctx))
-	must.OK(l.showCloud(ctx))
-	must.OK(l.both(ctx, "get", "service", web, "-o", serviceColumns))
-	must.OK(l.without.pending(ctx, web))
+	l.byHand(ctx)
+	l.showCloud(ctx)
+	l.both(ctx, "get", "service", web, "-o", serviceColumns)
+	l.without.pending(ctx, web)
 	l.saw("calls-unnoticed", "")
-	return nil
 }
 
 // table prints calls with their purposes; the same call several times in a row is one line.
@@ -180,41 +172,40 @@ func parameters(c simulator.Call) string {
 }
 
 // roleType asks CloudStack for the type of a role.
-func (l *lesson) roleType(ctx context.Context, name string) (string, error) {
+func (l *lesson) roleType(ctx context.Context, name string) string {
 	answer := must.Get(l.cloud.Admin(ctx, "listRoles", map[string]string{"name": name}))
 	roles, _ := answer["role"].([]any)
-	must.Not(len(roles) != 1, "CloudStack has %d roles %s", len(roles), name)
+	must.Be(len(roles) == 1, "CloudStack has %d roles %s", len(roles), name)
 	role, _ := roles[0].(map[string]any)
 	kind, _ := role["type"].(string)
-	return kind, nil
+	return kind
 }
 
 // byHand makes the calls that give the Service of the cluster without the controller what the other has.
-func (l *lesson) byHand(ctx context.Context) error {
+func (l *lesson) byHand(ctx context.Context) {
 	s := l.without
 	client := must.Get(l.cloud.Client(s.owner()))
 	defer client.CloseIdleConnections()
 	l.cloud.Ledger().Reset()
-	svc, _ := must.Get2(s.service(ctx, web))
-	must.OK(makeByHand(ctx, client, svc, s.workerNames()))
+	svc, _ := s.service(ctx, web)
+	makeByHand(ctx, client, svc, s.workerNames())
 	l.title("The calls of user " + s.owner() + ", by hand, for cluster \"without\":")
 	l.table(l.cloud.Ledger().Find("", s.owner()))
-	mine := must.Get(s.rules(ctx))
-	theirs := must.Get(l.with.rules(ctx))
+	mine := s.rules(ctx)
+	theirs := l.with.rules(ctx)
 	must.Not(len(mine) != len(theirs) || len(mine) == 0, "%d rules by hand, %d of the controller", len(mine), len(theirs))
 	for i := range mine {
 		a, b := mine[i], theirs[i]
 		must.Not(a.PublicPort != b.PublicPort || a.Protocol != b.Protocol || a.Algorithm != b.Algorithm || len(a.Members) != len(b.Members), "the rules differ: %+v by hand, %+v of the controller", a, b)
 	}
-	ports := must.Get(openPorts(ctx, s, mine[0].PublicIP))
-	theirPorts := must.Get(openPorts(ctx, l.with, theirs[0].PublicIP))
-	must.Not(!slices.Equal(ports, theirPorts), "open are the ports %v by hand, %v of the controller", ports, theirPorts)
+	ports := openPorts(ctx, s, mine[0].PublicIP)
+	theirPorts := openPorts(ctx, l.with, theirs[0].PublicIP)
+	must.Be(slices.Equal(ports, theirPorts), "open are the ports %v by hand, %v of the controller", ports, theirPorts)
 	l.saw("calls-by-hand", "%s for %s", mine[0].PublicIP, theirs[0].PublicIP)
-	return nil
 }
 
 // makeByHand acquires an address and makes its rules.
-func makeByHand(ctx context.Context, client *cloudstack.Client, svc *corev1.Service, members []string) error {
+func makeByHand(ctx context.Context, client *cloudstack.Client, svc *corev1.Service, members []string) {
 	vms := must.Get(client.ListVirtualMachines(ctx, cloudstack.VMQuery{}))
 	var to []cloudstack.MemberAddress
 	var network string
@@ -244,7 +235,6 @@ func makeByHand(ctx context.Context, client *cloudstack.Client, svc *corev1.Serv
 		})
 		must.Get(done("createFirewallRule", submitted, err))
 	}
-	return nil
 }
 
 // ruleAt returns the rule of a port.

@@ -96,14 +96,11 @@ func world() *simulator.World {
 }
 
 // start starts the control plane and the nodes.
-func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) {
+func (s *side) start(ctx context.Context, l *lesson, binary string) {
 	s.api = must.Get(l.cloud.Client(s.inspector()))
-	s.cluster, err = testenv.StartCluster(ctx, testenv.ClusterOptions{
+	s.cluster = must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Binary: binary, Dir: l.Dir, NodeGrace: nodeGrace}, Controller: l.binaries.Controller,
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	for i, name := range append([]string{s.controlPlane()}, s.workerNames()...) {
 		o := processnode.Options{Name: name, Address: s.address(i), Dir: l.Dir}
 		if !s.isWorker(name) {
@@ -112,37 +109,35 @@ func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) 
 		}
 		s.joined[name] = must.Get(s.cluster.Join(ctx, o))
 	}
-	return nil
 }
 
 // kubectl returns the output of a kubectl command.
-func (s *side) kubectl(ctx context.Context, l *lesson, args ...string) ([]string, error) {
+func (s *side) kubectl(ctx context.Context, l *lesson, args ...string) []string {
 	var out bytes.Buffer
 	err := l.Console.Run(ctx, console.Command{Name: "kubectl", Path: s.cluster.Kubectl, Args: args, Kubeconfig: s.cluster.Kubeconfig}, &out)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out.String())
+		must.Fail("%w: %s", err, out.String())
 	}
-	return lines(out.String()), nil
+	return lines(out.String())
 }
 
 // both prints a kubectl command and its output in both clusters.
-func (l *lesson) both(ctx context.Context, args ...string) error {
+func (l *lesson) both(ctx context.Context, args ...string) {
 	l.Echo(console.Command{Name: "kubectl", Args: args}.Line())
-	without := must.Get(l.without.kubectl(ctx, l, args...))
-	with := must.Get(l.with.kubectl(ctx, l, args...))
+	without := l.without.kubectl(ctx, l, args...)
+	with := l.with.kubectl(ctx, l, args...)
 	l.compare(without, with)
-	return nil
 }
 
 // nodes returns the Nodes, sorted by name.
-func (s *side) nodes(ctx context.Context) ([]corev1.Node, error) {
+func (s *side) nodes(ctx context.Context) []corev1.Node {
 	list := must.Get(s.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))
 	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	return list.Items, nil
+	return list.Items
 }
 
 // createService creates a Service of type LoadBalancer with two ports.
-func (s *side) createService(ctx context.Context, name string) error {
+func (s *side) createService(ctx context.Context, name string) {
 	_, err := s.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
@@ -153,50 +148,41 @@ func (s *side) createService(ctx context.Context, name string) error {
 			},
 		},
 	}, metav1.CreateOptions{})
-	return err
+	must.OK(err)
 }
 
 // service returns a Service and its address, which is empty while it is pending.
-func (s *side) service(ctx context.Context, name string) (svc *corev1.Service, ip string, err error) {
-	svc, err = s.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-	if err == nil && len(svc.Status.LoadBalancer.Ingress) > 0 {
+func (s *side) service(ctx context.Context, name string) (svc *corev1.Service, ip string) {
+	svc = must.Get(s.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{}))
+	if len(svc.Status.LoadBalancer.Ingress) > 0 {
 		ip = svc.Status.LoadBalancer.Ingress[0].IP
 	}
-	return svc, ip, err
+	return svc, ip
 }
 
 // served waits for the address of a Service.
-func (s *side) served(ctx context.Context, name string) (svc *corev1.Service, ip string, err error) {
-	err = testenv.Wait(ctx, limit, fmt.Sprintf("Service %s of cluster %q to get its address", name, s.name), func(ctx context.Context) error {
-		if svc, ip, err = s.service(ctx, name); err == nil && ip == "" {
-			err = fmt.Errorf("it has none yet")
-		}
-		return err
+func (s *side) served(ctx context.Context, name string) (svc *corev1.Service, ip string) {
+	testenv.Await(ctx, limit, fmt.Sprintf("Service %s of cluster %q to get its address", name, s.name), func(ctx context.Context) {
+		svc, ip = s.service(ctx, name)
+		must.Be(ip != "", "it has none yet")
 	})
-	return svc, ip, err
+	return svc, ip
 }
 
 // pending returns an error unless a Service has no address.
-func (s *side) pending(ctx context.Context, name string) error {
-	_, ip, err := s.service(ctx, name)
-	if err == nil && ip != "" {
-		err = fmt.Errorf("service %s of cluster %q has the address %s", name, s.name, ip)
-	}
-	return err
+func (s *side) pending(ctx context.Context, name string) {
+	_, ip := s.service(ctx, name)
+	must.Be(ip == "", "service %s of cluster %q has the address %s", name, s.name, ip)
 }
 
 // rules returns the load balancer rules of the account, sorted by address and port.
-func (s *side) rules(ctx context.Context) ([]testenv.Rule, error) {
-	rules, err := testenv.Rules(ctx, s.api, "")
-	slices.SortFunc(rules, func(a, b testenv.Rule) int {
-		return cmp.Or(strings.Compare(a.PublicIP, b.PublicIP), cmp.Compare(a.PublicPort, b.PublicPort))
-	})
-	return rules, err
+func (s *side) rules(ctx context.Context) []testenv.Rule {
+	return must.Get(testenv.Rules(ctx, s.api, ""))
 }
 
 // inCloud returns the lines that show what the account has in CloudStack of load balancers.
-func (s *side) inCloud(ctx context.Context) ([]string, error) {
-	rules := must.Get(s.rules(ctx))
+func (s *side) inCloud(ctx context.Context) []string {
+	rules := s.rules(ctx)
 	out := []string{"no load balancer rules"}
 	if len(rules) > 0 {
 		out = out[:0]
@@ -204,14 +190,13 @@ func (s *side) inCloud(ctx context.Context) ([]string, error) {
 	for _, r := range rules {
 		out = append(out, fmt.Sprintf("%s:%d -> %d  %s", r.PublicIP, r.PublicPort, r.PrivatePort, cmp.Or(strings.Join(r.Members, " "), "no members")))
 	}
-	return out, nil
+	return out
 }
 
 // showCloud prints the load balancers of both accounts.
-func (l *lesson) showCloud(ctx context.Context) error {
-	without := must.Get(l.without.inCloud(ctx))
-	with := must.Get(l.with.inCloud(ctx))
+func (l *lesson) showCloud(ctx context.Context) {
+	without := l.without.inCloud(ctx)
+	with := l.with.inCloud(ctx)
 	l.title("In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances):")
 	l.compare(without, with)
-	return nil
 }

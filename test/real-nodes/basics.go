@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -19,11 +18,11 @@ import (
 )
 
 // install runs csccm install with flags, as an admin of CloudStack would.
-func install(ctx context.Context, e *env) (string, error) {
+func install(ctx context.Context, e *env) string {
 	return installWith(ctx, e, "--account", account)
 }
 
-func installWith(ctx context.Context, e *env, args ...string) (string, error) {
+func installWith(ctx context.Context, e *env, args ...string) string {
 	must.Get(e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
 		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...))
 	return e.installed(ctx)
@@ -39,11 +38,11 @@ func (e *env) names() []string {
 }
 
 // installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
-func (e *env) installed(ctx context.Context) (string, error) {
+func (e *env) installed(ctx context.Context) string {
 	names := e.names()
-	must.OK(e.initialized(ctx, names...))
+	e.initialized(ctx, names...)
 	on := map[string]bool{}
-	err := e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
+	e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) {
 		list := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
 		clear(on)
 		for i := range list.Items {
@@ -53,63 +52,60 @@ func (e *env) installed(ctx context.Context) (string, error) {
 				}
 			}
 		}
-		must.Not(len(on) != 2, "ready Pods on %d nodes, want 2", len(on))
-		return nil
+		must.Be(len(on) == 2, "ready Pods on %d nodes, want 2", len(on))
 	})
-	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
+	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on))
 }
 
-func tcp(ctx context.Context, e *env) (string, error) {
-	to, _ := must.Get2(e.served(ctx, "tcp", nil))
+func tcp(ctx context.Context, e *env) string {
+	to, _ := e.served(ctx, "tcp", nil)
 	pods := map[string]bool{}
 	for range 30 {
 		a := must.Get(ask(ctx, client1, to))
 		pods[a.Pod] = true
 	}
-	must.Not(len(pods) != replicas, "30 requests reached %d of %d Pods", len(pods), replicas)
-	must.OK(e.deleteService(ctx, "tcp"))
+	must.Be(len(pods) == replicas, "30 requests reached %d of %d Pods", len(pods), replicas)
+	e.deleteService(ctx, "tcp")
 	if _, err := ask(ctx, client1, to); err == nil {
-		return "", errors.New("the address still answers after its Service was deleted")
+		must.Fail("the address still answers after its Service was deleted")
 	}
-	return fmt.Sprintf("%s:%d, all %d Pods answer", to.Addr(), to.Port(), len(pods)), nil
+	return fmt.Sprintf("%s:%d, all %d Pods answer", to.Addr(), to.Port(), len(pods))
 }
 
 // proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
-func proxyProtocol(ctx context.Context, e *env) (string, error) {
-	to, a := must.Get2(e.served(ctx, "proxied", func(s *corev1.Service) {
+func proxyProtocol(ctx context.Context, e *env) string {
+	to, a := e.served(ctx, "proxied", func(s *corev1.Service) {
 		s.Annotations[prefix+"proxy-protocol"] = "true"
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
-	}))
-	must.Not(a.Client != client1.String(), "the Pod sees %s, the client is %s", a.Client, client1)
+	})
+	must.Be(a.Client == client1.String(), "the Pod sees %s, the client is %s", a.Client, client1)
 	if a = must.Get(ask(ctx, client2, to)); a.Client != client2.String() {
-		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client2)
+		must.Fail("the Pod sees %s, the client is %s", a.Client, client2)
 	}
-	return "the Pod sees " + a.Client, e.deleteService(ctx, "proxied")
+	return "the Pod sees " + a.Client
 }
 
 // sourceRanges allows one client and refuses another, then the reverse.
-func sourceRanges(ctx context.Context, e *env) (string, error) {
-	to, _ := must.Get2(e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} }))
+func sourceRanges(ctx context.Context, e *env) string {
+	to, _ := e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
 	if a, err := ask(ctx, client2, to); err == nil {
-		return "", fmt.Errorf("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
+		must.Fail("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
 	}
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	s := must.Get(services.Get(ctx, "ranges", metav1.GetOptions{}))
 	s.Spec.LoadBalancerSourceRanges = []string{client2.String() + "/32"}
 	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
-	must.Get(e.answers(ctx, client2, to))
-	must.OK(e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
-		if _, err := ask(ctx, client1, to); err == nil {
-			return errors.New("it still gets answers")
-		}
-		return nil
-	}))
-	return "allowed answered, others refused, also after a change", e.deleteService(ctx, "ranges")
+	e.answers(ctx, client2, to)
+	e.until(ctx, "the first client to be refused", func(ctx context.Context) {
+		_, err := ask(ctx, client1, to)
+		must.Be(err != nil, "it still gets answers")
+	})
+	return "allowed answered, others refused, also after a change"
 }
 
 // affinity checks that all requests of a client reach the same Pod.
-func affinity(ctx context.Context, e *env) (string, error) {
-	to, _ := must.Get2(e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
+func affinity(ctx context.Context, e *env) string {
+	to, _ := e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 	for i := range 12 {
 		from := clients.Addr()
 		for range i + 1 {
@@ -118,20 +114,20 @@ func affinity(ctx context.Context, e *env) (string, error) {
 		first := must.Get(ask(ctx, from, to))
 		for range 5 {
 			a := must.Get(ask(ctx, from, to))
-			must.Not(a.Pod != first.Pod, "client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
+			must.Be(a.Pod == first.Pod, "client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
 		}
 	}
-	return "12 clients, each with one Pod", e.deleteService(ctx, "affine")
+	return "12 clients, each with one Pod"
 }
 
 // restart replaces all Pods of echo.
-func restart(ctx context.Context, e *env) error {
+func restart(ctx context.Context, e *env) {
 	must.Get(e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName))
-	return e.workloadReady(ctx, replicas)
+	e.workloadReady(ctx, replicas)
 }
 
 // doctor checks that csccm doctor finds no error.
-func doctor(ctx context.Context, e *env) (string, error) {
-	out := must.Get(e.csccm(ctx, "doctor", "-o", "short"))
-	return firstLine(strings.TrimSpace(out)), nil
+func doctor(ctx context.Context, e *env) string {
+	out := e.csccm(ctx, "doctor", "-o", "short")
+	return firstLine(strings.TrimSpace(out))
 }

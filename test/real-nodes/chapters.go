@@ -120,7 +120,7 @@ func project() *place {
 	return p
 }
 
-func installProject(ctx context.Context, e *env) (string, error) {
+func installProject(ctx context.Context, e *env) string {
 	return installWith(ctx, e, "--project", projectName)
 }
 
@@ -130,16 +130,15 @@ const (
 )
 
 // secret creates the Secret that the chart requires.
-func (e *env) secret(ctx context.Context) error {
+func (e *env) secret(ctx context.Context) {
 	config := must.Get(e.cloud.Config(e.place.owner))
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
-	_, err := e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
-	return err
+	must.Get(e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{}))
 }
 
 // chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
-func chartAlone(ctx context.Context, e *env) (string, error) {
-	must.OK(e.secret(ctx))
+func chartAlone(ctx context.Context, e *env) string {
+	e.secret(ctx)
 	flags := cluster.NewFlags()
 	cache := e.home + "/cache"
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
@@ -151,25 +150,25 @@ func chartAlone(ctx context.Context, e *env) (string, error) {
 }
 
 // oldController starts Apache's provider, which initialises the nodes.
-func oldController(ctx context.Context, e *env) (string, error) {
-	must.OK(e.secret(ctx))
+func oldController(ctx context.Context, e *env) string {
+	e.secret(ctx)
 	return e.predecessor(ctx, testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})
 }
 
 const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 
 // leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
-func leasewebController(ctx context.Context, e *env) (string, error) {
-	must.OK(e.secret(ctx))
+func leasewebController(ctx context.Context, e *env) string {
+	e.secret(ctx)
 	return e.predecessor(ctx, testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
 		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
 }
 
 // predecessor starts another provider and waits until it has initialised the nodes.
-func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) (string, error) {
+func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) string {
 	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
 	must.OK(old.Create(ctx, e.Client))
 	names := e.names()
-	must.OK(e.initialized(ctx, names...))
-	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names)), nil
+	e.initialized(ctx, names...)
+	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names))
 }

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/dns/dnsmessage"
@@ -76,20 +78,16 @@ func (e *env) askUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a
 }
 
 // answersUDP waits until an address answers a client's datagrams, each from a new port.
-func (e *env) answersUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer, err error) {
-	err = e.until(ctx, fmt.Sprintf("%s/udp to answer %s", to, from), func(ctx context.Context) (err error) {
-		a, err = e.askUDP(ctx, from, to)
-		return err
-	})
-	return a, err
+func (e *env) answersUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer) {
+	e.until(ctx, fmt.Sprintf("%s/udp to answer %s", to, from), func(ctx context.Context) { a = must.Get(e.askUDP(ctx, from, to)) })
+	return a
 }
 
 // silent reports as an error that an address answers a client.
-func (e *env) silent(ctx context.Context, from netip.Addr, to netip.AddrPort) error {
+func (e *env) silent(ctx context.Context, from netip.Addr, to netip.AddrPort) {
 	if a, err := e.askUDP(ctx, from, to); err == nil {
-		return fmt.Errorf("client %s is not allowed, but Pod %s answered", from, a.Pod)
+		must.Fail("client %s is not allowed, but Pod %s answered", from, a.Pod)
 	}
-	return nil
 }
 
 // lookup asks a DNS server for a TXT record.
@@ -188,10 +186,8 @@ const (
 
 // sendDatagrams asks the UDP echo of an address all the time, each time from a new port. A question without an answer
 // within patience is lost.
-func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrPort, patience time.Duration) (*datagrams, error) {
-	if _, err := e.askUDP(ctx, from, to); err != nil {
-		return nil, err
-	}
+func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrPort, patience time.Duration) *datagrams {
+	must.Get(e.askUDP(ctx, from, to))
 	d := &datagrams{stop: make(chan struct{}), last: time.Now()}
 	d.loop.Go(func() {
 		tick := time.NewTicker(datagramPeriod)
@@ -206,7 +202,7 @@ func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrP
 			}
 		}
 	})
-	return d, nil
+	return d
 }
 
 func (d *datagrams) record(err error) {

@@ -8,7 +8,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -65,25 +64,22 @@ func (e *env) vmsOf(ip netip.Addr) []string {
 
 // direct creates a Service with ports that are forwarded and waits until the router has a forward for each. change may
 // be nil.
-func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePort, change func(*corev1.Service)) (netip.Addr, error) {
-	err := e.service(ctx, name, func(s *corev1.Service) {
+func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePort, change func(*corev1.Service)) netip.Addr {
+	e.service(ctx, name, func(s *corev1.Service) {
 		s.Spec.Ports = ports
 		if change != nil {
 			change(s)
 		}
 	})
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	ip := must.Get(e.address(ctx, name))
-	return ip, e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) error {
+	ip := e.address(ctx, name)
+	e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) {
 		forwards := e.forwardsOf(ip)
 		for _, p := range ports {
 			public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
 			must.Not(!slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }), "nothing forwards %s", public)
 		}
-		return nil
 	})
+	return ip
 }
 
 // everyPort makes every port a forward; without it, those are that load balancer rules cannot serve.
@@ -95,53 +91,51 @@ func localTraffic(s *corev1.Service) {
 }
 
 // udpAndDNS serves a UDP echo and a DNS server under externalTrafficPolicy Local.
-func udpAndDNS(ctx context.Context, e *env) (string, error) {
-	ip := must.Get(e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic))
-	a := must.Get(e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort)))
-	must.Not(a.Client != outside1.String(), "the Pod sees %s, the client is %s", a.Client, outside1)
+func udpAndDNS(ctx context.Context, e *env) string {
+	ip := e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic)
+	a := e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort))
+	must.Be(a.Client == outside1.String(), "the Pod sees %s, the client is %s", a.Client, outside1)
 	var node string
-	must.OK(e.until(ctx, "an answer of the DNS server", func(ctx context.Context) (err error) {
-		node, err = e.lookup(ctx, outside2, netip.AddrPortFrom(ip, dnsPort))
-		return err
-	}))
+	e.until(ctx, "an answer of the DNS server", func(ctx context.Context) {
+		node = must.Get(e.lookup(ctx, outside2, netip.AddrPortFrom(ip, dnsPort)))
+	})
 	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{node}) || a.Node != node {
-		return "", fmt.Errorf("node %s answered DNS and %s the echo; the forwards lead to %v", node, a.Node, vms)
+		must.Fail("node %s answered DNS and %s the echo; the forwards lead to %v", node, a.Node, vms)
 	}
-	return fmt.Sprintf("%s answers on UDP ports %d and %d, Pod sees %s", node, udpEchoPort, dnsPort, a.Client), e.deleteService(ctx, "datagrams")
+	return fmt.Sprintf("%s answers on UDP ports %d and %d, Pod sees %s", node, udpEchoPort, dnsPort, a.Client)
 }
 
 // webProtocols serves HTTP/3 and HTTP/2 on one port.
-func webProtocols(ctx context.Context, e *env) (string, error) {
-	ip := must.Get(e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic))
+func webProtocols(ctx context.Context, e *env) string {
+	ip := e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic)
 	var seen []string
 	for _, three := range []bool{true, false} {
 		var a answer
 		var protocol string
-		must.OK(e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) (err error) {
-			a, protocol, err = e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), "", three)
-			return err
-		}))
-		must.Not(a.Client != outside1.String(), "over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
+		e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) {
+			a, protocol = must.Get2(e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), "", three))
+		})
+		must.Be(a.Client == outside1.String(), "over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
 		seen = append(seen, protocol)
 	}
-	must.Not(!slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", seen)
-	return strings.Join(seen, " and ") + " on port 443, the Pod sees the client", e.deleteService(ctx, "web3")
+	must.Be(slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", seen)
+	return strings.Join(seen, " and ") + " on port 443, the Pod sees the client"
 }
 
 // udpRanges allows one client of a UDP port and refuses another, then the reverse.
-func udpRanges(ctx context.Context, e *env) (string, error) {
+func udpRanges(ctx context.Context, e *env) string {
 	only := func(a netip.Addr) []string { return []string{a.String() + "/32"} }
-	ip := must.Get(e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) }))
+	ip := e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) })
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must.Get(e.answersUDP(ctx, outside1, to))
-	must.OK(e.silent(ctx, outside2, to))
+	e.answersUDP(ctx, outside1, to)
+	e.silent(ctx, outside2, to)
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	s := must.Get(services.Get(ctx, "udp-ranges", metav1.GetOptions{}))
 	s.Spec.LoadBalancerSourceRanges = only(outside2)
 	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
-	must.Get(e.answersUDP(ctx, outside2, to))
-	must.OK(e.until(ctx, "the first client to be refused", func(ctx context.Context) error { return e.silent(ctx, outside1, to) }))
-	return "allowed answered, others not, also after a change", e.deleteService(ctx, "udp-ranges")
+	e.answersUDP(ctx, outside2, to)
+	e.until(ctx, "the first client to be refused", func(ctx context.Context) { e.silent(ctx, outside1, to) })
+	return "allowed answered, others not, also after a change"
 }
 
 const (
@@ -162,17 +156,17 @@ func sysctl(name, value string) (string, error) {
 }
 
 // idleTCP keeps a TCP connection idle for longer than the router remembers it.
-func idleTCP(ctx context.Context, e *env) (string, error) {
-	ip := must.Get(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort))
+func idleTCP(ctx context.Context, e *env) string {
+	ip := e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort)
 	to := netip.AddrPortFrom(ip, tcpEchoPort)
-	must.OK(e.until(ctx, "the TCP echo to answer", func(ctx context.Context) error {
+	e.until(ctx, "the TCP echo to answer", func(ctx context.Context) {
 		c, err := e.dialOutside(ctx, "tcp4", outside1, to)
 		if err == nil {
 			_, err = converse(c, []byte("hello"), quick)
 			_ = c.Close()
 		}
-		return err
-	}))
+		must.OK(err)
+	})
 	before := must.Get(sysctl(tcpTimeout, strconv.Itoa(idleClock)))
 	defer func() { _, _ = sysctl(tcpTimeout, before) }()
 	c := must.Get(e.dialOutside(ctx, "tcp4", outside1, to))
@@ -181,46 +175,45 @@ func idleTCP(ctx context.Context, e *env) (string, error) {
 	select {
 	case <-time.After(idleFor):
 	case <-ctx.Done():
-		return "", ctx.Err()
+		must.OK(ctx.Err())
+		return ""
 	}
 	if b := must.Get(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
-		return "", fmt.Errorf("the echo is %q", b)
+		must.Fail("the echo is %q", b)
 	}
 	limit := must.Get(strconv.Atoi(before))
 	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to %d s",
-		idleFor.Seconds()/idleClock, time.Duration(limit)*time.Second, idleClock), e.deleteService(ctx, "idle")
+		idleFor.Seconds()/idleClock, time.Duration(limit)*time.Second, idleClock)
 }
 
 // movedOff waits until no forward of an address leads to a VM.
-func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) error {
-	return e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) error {
+func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) {
+	e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) {
 		vms := e.vmsOf(ip)
 		must.Not(len(vms) == 0 || slices.Contains(vms, vm), "they lead to %v", vms)
-		return nil
 	})
 }
 
 // directDrained drains the node that serves a direct Service under externalTrafficPolicy Local.
-func directDrained(ctx context.Context, e *env) (string, error) {
-	ip := must.Get(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
+func directDrained(ctx context.Context, e *env) string {
+	ip := e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
 		everyPort(s)
 		localTraffic(s)
-	}))
+	})
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must.Get(e.answersUDP(ctx, outside1, to))
+	e.answersUDP(ctx, outside1, to)
 	from := e.vmsOf(ip)[0]
-	sent := must.Get(e.sendDatagrams(ctx, outside1, to, patiently))
+	sent := e.sendDatagrams(ctx, outside1, to, patiently)
 	defer sent.end()
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
 	must.Get(e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
-	must.OK(e.movedOff(ctx, ip, from))
+	e.movedOff(ctx, ip, from)
 	sum := r.Stop()
 	sent.end()
 	must.Get(e.kubectl(ctx, "", "uncordon", from))
-	err := sum.Err()
-	if sent.lost > 0 {
-		err = errors.Join(err, errors.New(sent.String()))
-	}
-	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(ip), brief(sum), sent), errors.Join(err, e.deleteService(ctx, "drained"), e.workloadReady(ctx, replicas))
+	must.OK(sum.Err())
+	must.Be(sent.lost <= 0, "%s", sent)
+	e.workloadReady(ctx, replicas)
+	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(ip), brief(sum), sent)
 }

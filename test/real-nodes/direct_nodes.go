@@ -7,12 +7,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,15 +29,15 @@ const (
 
 // directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved the
 // forwards; a flow that never pauses stays with the dead node.
-func directLost(ctx context.Context, e *env) (string, error) {
+func directLost(ctx context.Context, e *env) string {
 	const name, label = "worker-5", "example.com/direct"
 	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 5, Address: e.place.nodes[2].Address.Next().Next()}))
 	must.OK(e.WaitReady(ctx, name))
-	must.OK(e.initialized(ctx, name))
+	e.initialized(ctx, name)
 	must.Get(e.kubectl(ctx, "", "label", "node", name, label+"=yes"))
-	ip := must.Get(e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" }))
+	ip := e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" })
 	to := netip.AddrPortFrom(ip, udpEchoPort)
-	must.Get(e.answersUDP(ctx, outside1, to))
+	e.answersUDP(ctx, outside1, to)
 	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes"))
 	for _, timeout := range []string{"nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"} {
 		before := must.Get(sysctl(timeout, udpClock))
@@ -49,35 +47,36 @@ func directLost(ctx context.Context, e *env) (string, error) {
 	defer func() { _ = flow.Close() }()
 	must.Get(converse(flow, []byte("?"), quick))
 	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{name}) {
-		return "", fmt.Errorf("the forwards lead to %v, want %s", vms, name)
+		must.Fail("the forwards lead to %v, want %s", vms, name)
 	}
-	sent := must.Get(e.sendDatagrams(ctx, outside1, to, shortly))
+	sent := e.sendDatagrams(ctx, outside1, to, shortly)
 	defer sent.end()
 	kept := keepAsking(flow)
 	n.PowerOff()
-	must.OK(e.movedOff(ctx, ip, name))
-	must.Get(e.answersUDP(ctx, outside1, to))
+	e.movedOff(ctx, ip, name)
+	e.answersUDP(ctx, outside1, to)
 	sent.end()
 	if answered := kept(); answered {
-		return "", errors.New("a flow that never paused was answered after its node had died")
+		must.Fail("a flow that never paused was answered after its node had died")
 	}
 	select {
 	case <-time.After(udpPause):
 	case <-ctx.Done():
-		return "", ctx.Err()
+		must.OK(ctx.Err())
+		return ""
 	}
 	must.Get(converse(flow, []byte("?"), quick))
 	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"-"))
-	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": must.Get(e.vmID(ctx, name)), "expunge": "true"}))
-	must.OK(e.waitNodeDeleted(ctx, name))
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "expunge": "true"}))
+	e.waitNodeDeleted(ctx, name)
 	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never paused was answered only after a pause (the router's limit was shortened to %s s)",
-		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, udpClock), e.deleteService(ctx, "lost-direct")
+		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, udpClock)
 }
 
 // spread asks a direct Service in a VPC from 64 clients all over the address space.
-func spread(ctx context.Context, e *env) (string, error) {
+func spread(ctx context.Context, e *env) string {
 	const many = 64
-	ip := must.Get(e.direct(ctx, "spread", []corev1.ServicePort{udpEcho}, localTraffic))
+	ip := e.direct(ctx, "spread", []corev1.ServicePort{udpEcho}, localTraffic)
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	clients := make([]netip.Addr, many)
 	for i := range clients { // 1.20.30.40 to 221.20.30.40
@@ -90,19 +89,11 @@ func spread(ctx context.Context, e *env) (string, error) {
 	must.OK(e.outside.Add(ctx, clients...))
 	nodes := make([]string, many)
 	for round := range 2 {
-		errs := make([]error, many)
-		var all sync.WaitGroup
-		for i, from := range clients {
-			all.Go(func() {
-				a, err := e.answersUDP(ctx, from, to)
-				if round == 1 && a.Node != nodes[i] || err == nil && a.Client != from.String() {
-					err = errors.Join(err, fmt.Errorf("client %s was on %s, then on %s as %s", from, nodes[i], a.Node, a.Client))
-				}
-				nodes[i], errs[i] = a.Node, err
-			})
-		}
-		all.Wait()
-		must.OK(errors.Join(errs...))
+		must.Each(many, func(i int) {
+			a := e.answersUDP(ctx, clients[i], to)
+			must.Be((round == 0 || a.Node == nodes[i]) && a.Client == clients[i].String(), "client %s was on %s, then on %s as %s", clients[i], nodes[i], a.Node, a.Client)
+			nodes[i] = a.Node
+		})
 	}
 	shares := map[string]int{}
 	for _, n := range nodes {
@@ -110,10 +101,10 @@ func spread(ctx context.Context, e *env) (string, error) {
 	}
 	var texts []string
 	for _, n := range e.names() {
-		must.Not(shares[n] == 0, "%s serves no client: %v", n, shares)
+		must.Be(shares[n] != 0, "%s serves no client: %v", n, shares)
 		texts = append(texts, fmt.Sprintf("%s %d", n, shares[n]))
 	}
-	return fmt.Sprintf("%d clients, %d forwards: %s; each stays on its node", many, len(e.forwardsOf(ip)), strings.Join(texts, ", ")), e.deleteService(ctx, "spread")
+	return fmt.Sprintf("%d clients, %d forwards: %s; each stays on its node", many, len(e.forwardsOf(ip)), strings.Join(texts, ", "))
 }
 
 // foreign creates port forwarding rules of somebody else on an address, and returns a function that returns an error if
@@ -126,7 +117,7 @@ func (e *env) foreign(ctx context.Context, ip string) func() error {
 	}
 	address, _ := addresses[0].(map[string]any)
 	id, _ := address["id"].(string)
-	vm := must.Get(e.vmID(ctx, "worker-1"))
+	vm := e.vmID(ctx, "worker-1")
 	for _, protocol := range []string{"tcp", "udp"} {
 		must.Get(e.cloud.Admin(ctx, "createPortForwardingRule", map[string]string{
 			"ipaddressid": id, "protocol": protocol, "publicport": "2222", "privateport": "22", "virtualmachineid": vm, "openfirewall": "false"}))

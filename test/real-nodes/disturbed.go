@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -23,31 +22,30 @@ import (
 // The scenarios in this file run under steady traffic; no request may fail, except in the parts named below.
 
 // undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
-func undisturbed(do func(context.Context, *env) error) func(context.Context, *env) (string, error) {
-	return func(ctx context.Context, e *env) (string, error) {
-		one, _ := must.Get2(e.served(ctx, "steady-1", nil))
-		two, _ := must.Get2(e.served(ctx, "steady-2", nil))
+func undisturbed(do func(context.Context, *env)) func(context.Context, *env) string {
+	return func(ctx context.Context, e *env) string {
+		one, _ := e.served(ctx, "steady-1", nil)
+		two, _ := e.served(ctx, "steady-2", nil)
 		r := e.steady(ctx, "", true, one, two)
-		err := must.Catch(func() { must.OK(do(ctx, e)) })
+		err := must.Catch(func() { do(ctx, e) })
 		sum := r.Stop()
-		return brief(sum), errors.Join(err, sum.Err(), e.deleteService(ctx, "steady-1"), e.deleteService(ctx, "steady-2"))
+		must.OK(errors.Join(err, sum.Err()))
+		return brief(sum)
 	}
 }
 
 // leader returns the host part of the lease's holder identity: the leading Pod's hostname. With hostNetwork, that is
 // the name of its node.
-func (e *env) leader(ctx context.Context) (pod string, err error) {
-	l, err := e.Client.CoordinationV1().Leases(namespace).Get(ctx, testenv.PredecessorName, metav1.GetOptions{})
-	if err != nil || l.Spec.HolderIdentity == nil {
-		return "", errors.Join(err, errors.New("the lease has no holder"))
-	}
+func (e *env) leader(ctx context.Context) string {
+	l := must.Get(e.Client.CoordinationV1().Leases(namespace).Get(ctx, testenv.PredecessorName, metav1.GetOptions{}))
+	must.Be(l.Spec.HolderIdentity != nil, "the lease has no holder")
 	host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
-	return host, nil
+	return host
 }
 
 // leaderKilled deletes the leading Pod without a grace period and waits for another leader.
-func leaderKilled(ctx context.Context, e *env) error {
-	first := must.Get(e.leader(ctx))
+func leaderKilled(ctx context.Context, e *env) {
+	first := e.leader(ctx)
 	list := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
 	for i := range list.Items {
 		p := &list.Items[i]
@@ -57,36 +55,30 @@ func leaderKilled(ctx context.Context, e *env) error {
 		now := int64(0)
 		must.OK(e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
-	must.OK(e.until(ctx, "another leader", func(ctx context.Context) error {
-		now, err := e.leader(ctx)
-		if err == nil && now == first {
-			err = fmt.Errorf("the leader is still %s", now)
-		}
-		return err
-	}))
+	e.until(ctx, "another leader", func(ctx context.Context) {
+		now := e.leader(ctx)
+		must.Be(now != first, "the leader is still %s", now)
+	})
 	// The new leader serves a new Service.
-	_, _, err := e.served(ctx, "after-leader", nil)
-	return errors.Join(err, e.deleteService(ctx, "after-leader"))
+	e.served(ctx, "after-leader", nil)
 }
 
 const controllerLabel = "app.kubernetes.io/name=" + controller
 
 // cloudDown makes CloudStack unavailable for a minute and creates a Service meanwhile.
-func cloudDown(ctx context.Context, e *env) error {
+func cloudDown(ctx context.Context, e *env) {
 	const away = time.Minute
 	e.cloud.Restart(away)
-	must.OK(e.service(ctx, "meanwhile", nil))
-	ip := must.Get(e.address(ctx, "meanwhile"))
-	must.Get(e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)))
-	return e.deleteService(ctx, "meanwhile")
+	e.service(ctx, "meanwhile", nil)
+	ip := e.address(ctx, "meanwhile")
+	e.answers(ctx, client1, netip.AddrPortFrom(ip, 80))
 }
 
 // upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
-func upgradeAndBack(ctx context.Context, e *env) error {
-	must.Get(e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"))
-	must.Get(e.csccm(ctx, "rollback", "--yes"))
-	_, _, err := e.served(ctx, "after-rollback", nil)
-	return errors.Join(err, e.deleteService(ctx, "after-rollback"))
+func upgradeAndBack(ctx context.Context, e *env) {
+	e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4")
+	e.csccm(ctx, "rollback", "--yes")
+	e.served(ctx, "after-rollback", nil)
 }
 
 // Requests may fail only in these two parts; neither CloudStack nor its controller could prevent that.
@@ -100,47 +92,42 @@ const (
 
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
 // that node are unavoidably lost; no others may be.
-func nodeLost(ctx context.Context, e *env) (string, error) {
-	to, _ := must.Get2(e.served(ctx, "lost", nil))
+func nodeLost(ctx context.Context, e *env) string {
+	to, _ := e.served(ctx, "lost", nil)
 	const name = "worker-3"
-	id := must.Get(e.vmID(ctx, name))
+	id := e.vmID(ctx, name)
 	r := e.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
 	e.Node(name).PowerOff()
 	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	must.OK(e.members(ctx, to, "worker-1", "worker-2")) // CloudStack itself removes the destroyed VM from the rule
-	must.OK(e.waitNodeDeleted(ctx, name))
+	e.members(ctx, to, "worker-1", "worker-2") // CloudStack itself removes the destroyed VM from the rule
+	e.waitNodeDeleted(ctx, name)
 	r.Next(partTracked)
-	must.OK(e.workloadReady(ctx, replicas))
+	e.workloadReady(ctx, replicas)
 	for _, other := range []string{"worker-1", "worker-2"} {
-		must.OK(e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
-			return e.Node(other).NoConnectionsTo(ctx, e.Node(name))
-		}))
+		e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) { must.OK(e.Node(other).NoConnectionsTo(ctx, e.Node(name))) })
 	}
 	r.Next("after")
 	for range 1000 {
 		must.Get(ask(ctx, client1, to))
 	}
 	after := r.Stop()
-	if err := after.Err(); err != nil {
-		return "", fmt.Errorf("after the Node was deleted: %w", err)
-	}
-	return "afterwards " + brief(after), e.deleteService(ctx, "lost")
+	must.OK(after.Err())
+	return "afterwards " + brief(after)
 }
 
 // migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.
-func migrated(ctx context.Context, e *env) error {
+func migrated(ctx context.Context, e *env) {
 	client := must.Get(e.client())
 	defer client.CloseIdleConnections()
 	rules := must.Get(testenv.RulesByID(ctx, client, ""))
 	must.OK(testenv.RulesOfOld(ctx, client, rules))
 	journal := filepath.Join(e.home, "migrate.jsonl")
-	must.Get(e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal))
+	e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal)
 	after := must.Get(testenv.RulesByID(ctx, client, ""))
 	for id, was := range rules {
 		if now, ok := after[id]; !ok || now.Name != was.Name {
-			return fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
+			must.Fail("rule %s was %+v and is %+v", id, was, now)
 		}
 	}
-	return nil
 }

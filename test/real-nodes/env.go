@@ -134,7 +134,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if err := e.WaitReady(ctx, e.names()...); err != nil {
 		return nil, err
 	}
-	return e, must.Catch(func() { must.OK(e.workload(ctx)) })
+	return e, must.Catch(func() { e.workload(ctx) })
 }
 
 func (e *env) stop() {
@@ -164,8 +164,8 @@ func (e *env) run(ctx context.Context, stdin, path string, args ...string) (stri
 	return string(out), nil
 }
 
-func (e *env) csccm(ctx context.Context, args ...string) (string, error) {
-	return e.run(ctx, "", e.programs.Binaries.CLI, args...)
+func (e *env) csccm(ctx context.Context, args ...string) string {
+	return must.Get(e.run(ctx, "", e.programs.Binaries.CLI, args...))
 }
 
 func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
@@ -173,8 +173,8 @@ func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string
 }
 
 // until polls until try succeeds.
-func (e *env) until(ctx context.Context, what string, try func(context.Context) error) error {
-	return testenv.Wait(ctx, 5*time.Minute, what, try)
+func (e *env) until(ctx context.Context, what string, try func(context.Context)) {
+	testenv.Await(ctx, 5*time.Minute, what, try)
 }
 
 // client returns a CloudStack client of the VMs' owner.
@@ -210,22 +210,12 @@ func tail(text string, lines int) string {
 }
 
 // initialized waits until nodes are without the uninitialized taint and have a provider ID and a zone label.
-func (e *env) initialized(ctx context.Context, names ...string) error {
+func (e *env) initialized(ctx context.Context, names ...string) {
 	for _, name := range names {
-		err := e.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
-			n, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			for _, t := range n.Spec.Taints {
-				must.Not(t.Key == taintKey, "it has the taint %s", taintKey)
-			}
+		e.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) {
+			n := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
+			must.Not(hasTaint(n), "it has the taint %s", taintKey)
 			must.Not(n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "", "provider ID %q, labels %v", n.Spec.ProviderID, n.Labels)
-			return nil
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +31,7 @@ import (
 type gatewayExample struct {
 	name, file string
 	// check sends requests to the address of Traefik's Service.
-	check func(ctx context.Context, e *env, ip netip.Addr) (seen string, err error)
+	check func(ctx context.Context, e *env, ip netip.Addr) (seen string)
 }
 
 var gateways = []gatewayExample{
@@ -117,43 +116,36 @@ func gatewayNames() []string {
 }
 
 // run applies the manifest unchanged, with echo behind the HTTPRoute, and checks what clients and echo see.
-func (g gatewayExample) run(ctx context.Context, e *env) (string, error) {
+func (g gatewayExample) run(ctx context.Context, e *env) string {
 	files := e.programs.Gateway
-	var nodes errgroup.Group
-	for _, name := range e.names() {
-		nodes.Go(func() error { return e.Node(name).Import(ctx, files.Image) })
-	}
-	must.OK(nodes.Wait())
-	must.OK(e.gatewayAPI(ctx))
-	must.OK(e.behindGateway(ctx))
+	names := e.names()
+	must.Each(len(names), func(i int) { must.OK(e.Node(names[i]).Import(ctx, files.Image)) })
+	e.gatewayAPI(ctx)
+	e.behindGateway(ctx)
 	file := filepath.Join(e.programs.Root, g.file)
 	must.Get(e.kubectl(ctx, "", "apply", "-f", file))
-	ip := must.Get(e.addressIn(ctx, gatewayNamespace, gatewayService))
+	ip := e.addressIn(ctx, gatewayNamespace, gatewayService)
 	must.Get(e.kubectl(ctx, "", "wait", "--for=condition=Programmed", "--timeout=180s", "gateway/web"))
-	seen := must.Get(g.check(ctx, e, ip))
-	must.OK(e.until(ctx, "the Gateway to have the address of the Service", func(ctx context.Context) error {
-		got, err := e.kubectl(ctx, "", "get", "gateway/web", "-o", "jsonpath={.status.addresses[*].value}")
-		if err == nil && got != ip.String() {
-			err = fmt.Errorf("it has %q, want %s", got, ip)
-		}
-		return err
-	}))
+	seen := g.check(ctx, e, ip)
+	e.until(ctx, "the Gateway to have the address of the Service", func(ctx context.Context) {
+		got := must.Get(e.kubectl(ctx, "", "get", "gateway/web", "-o", "jsonpath={.status.addresses[*].value}"))
+		must.Be(got == ip.String(), "it has %q, want %s", got, ip)
+	})
 	must.Get(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
-	return fmt.Sprintf("Traefik %s: %s", files.Version, seen), nil
+	return fmt.Sprintf("Traefik %s: %s", files.Version, seen)
 }
 
 // gatewayAPI installs the CRDs of Gateway API. On the server's side, because they are too long for kubectl's
 // annotation.
-func (e *env) gatewayAPI(ctx context.Context) error {
+func (e *env) gatewayAPI(ctx context.Context) {
 	must.Get(e.kubectl(ctx, "", "apply", "--server-side", "-f", e.programs.Gateway.CRDs))
-	_, err := e.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-	return err
+	must.Get(e.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"))
 }
 
 // gatewayObjects checks the objects of Gateway API in all examples by its CRDs. No kind of an implementation is known
 // here.
-func gatewayObjects(ctx context.Context, e *env) (string, error) {
-	must.OK(e.gatewayAPI(ctx))
+func gatewayObjects(ctx context.Context, e *env) string {
+	e.gatewayAPI(ctx)
 	objects := 0
 	files := must.Get(filepath.Glob(filepath.Join(e.programs.Root, "docs/examples/gateway-*/*.yaml")))
 	for _, file := range files {
@@ -166,83 +158,65 @@ func gatewayObjects(ctx context.Context, e *env) (string, error) {
 		must.Get(e.kubectl(ctx, strings.Join(own, "\n---\n"), "apply", "--dry-run=server", "--validate=strict", "-f", "-"))
 		objects += len(own)
 	}
-	return fmt.Sprintf("%d objects of %d examples accepted", objects, len(files)), nil
+	return fmt.Sprintf("%d objects of %d examples accepted", objects, len(files))
 }
 
-// behindGateway creates what the examples expect, unless a scenario before has done it: the Service that the HTTPRoute
-// names, and the certificate for HTTP/3.
-func (e *env) behindGateway(ctx context.Context) error {
-	err := e.service(ctx, backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+// behindGateway creates what the examples expect: the Service that the HTTPRoute names, and, unless a scenario before has
+// done it, the certificate for HTTP/3.
+func (e *env) behindGateway(ctx context.Context) {
+	e.service(ctx, backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 	crt, key := must.Get2(cert.GenerateSelfSignedCertKey(routedHost, nil, nil))
-	_, err = e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, &corev1.Secret{
+	_, err := e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: certificate}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: crt, corev1.TLSPrivateKeyKey: key},
 	}, metav1.CreateOptions{})
-	return err
+	must.Be(err == nil || apierrors.IsAlreadyExists(err), "the certificate: %v", err)
 }
 
 // gatewayProxied sends requests through the load balancer, which tells Traefik the clients' addresses by the PROXY
 // protocol.
-func gatewayProxied(ctx context.Context, e *env, ip netip.Addr) (string, error) {
-	must.OK(e.up(ctx, ip))
+func gatewayProxied(ctx context.Context, e *env, ip netip.Addr) string {
+	e.up(ctx, ip)
 	url := "http://" + netip.AddrPortFrom(ip, 80).String() + "/"
 	for _, client := range []netip.Addr{client1, client2} {
 		var a answer
-		must.OK(e.until(ctx, fmt.Sprintf("an answer for %s to %s", routedHost, client), func(ctx context.Context) (err error) {
-			a, err = get(ctx, client, url, routedHost)
-			return err
-		}))
-		if a.Forwarded != client.String() {
-			return "", fmt.Errorf("for a request of %s the Pod sees X-Forwarded-For %q", client, a.Forwarded)
-		}
+		e.until(ctx, fmt.Sprintf("an answer for %s to %s", routedHost, client), func(ctx context.Context) {
+			a = must.Get(get(ctx, client, url, routedHost))
+		})
+		must.Be(a.Forwarded == client.String(), "for a request of %s the Pod sees X-Forwarded-For %q", client, a.Forwarded)
 	}
 	_, err := get(ctx, client1, url, otherHost)
-	if err := refused(err); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s answers, the Pod sees the clients in X-Forwarded-For; %s gets 404", routedHost, otherHost), nil
+	refused(err)
+	return fmt.Sprintf("%s answers, the Pod sees the clients in X-Forwarded-For; %s gets 404", routedHost, otherHost)
 }
 
 // gatewayDirect sends requests past the load balancer: Traefik sees the clients' own addresses.
-func gatewayDirect(ctx context.Context, e *env, ip netip.Addr) (string, error) {
+func gatewayDirect(ctx context.Context, e *env, ip netip.Addr) string {
 	to := netip.AddrPortFrom(ip, 443)
 	var protocols []string
 	for _, three := range []bool{true, false} {
 		var a answer
 		var protocol string
-		must.OK(e.until(ctx, fmt.Sprintf("an answer for %s (HTTP/3: %v)", routedHost, three), func(ctx context.Context) (err error) {
-			a, protocol, err = e.https(ctx, outside1, to, routedHost, three)
-			return err
-		}))
-		if a.Forwarded != outside1.String() {
-			return "", fmt.Errorf("for a request of %s over %s the Pod sees X-Forwarded-For %q", outside1, protocol, a.Forwarded)
-		}
+		e.until(ctx, fmt.Sprintf("an answer for %s (HTTP/3: %v)", routedHost, three), func(ctx context.Context) {
+			a, protocol = must.Get2(e.https(ctx, outside1, to, routedHost, three))
+		})
+		must.Be(a.Forwarded == outside1.String(), "for a request of %s over %s the Pod sees X-Forwarded-For %q", outside1, protocol, a.Forwarded)
 		_, _, err := e.https(ctx, outside1, to, otherHost, three)
-		if err := refused(err); err != nil {
-			return "", err
-		}
+		refused(err)
 		protocols = append(protocols, protocol)
 	}
-	if !slices.Equal(protocols, []string{"HTTP/3.0", "HTTP/2.0"}) {
-		return "", fmt.Errorf("the protocols were %v", protocols)
-	}
+	must.Be(slices.Equal(protocols, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", protocols)
 	if r := e.rule(to); r != nil {
-		return "", fmt.Errorf("%s has a load balancer rule, %+v", to, *r)
+		must.Fail("%s has a load balancer rule, %+v", to, *r)
 	}
-	return fmt.Sprintf("%s answers over %s, the Pod sees the client in X-Forwarded-For; %s gets 404", routedHost, strings.Join(protocols, " and "), otherHost), nil
+	return fmt.Sprintf("%s answers over %s, the Pod sees the client in X-Forwarded-For; %s gets 404", routedHost, strings.Join(protocols, " and "), otherHost)
 }
 
 // refused returns nil for the response 404 to a request.
-func refused(err error) error {
+func refused(err error) {
 	var status *statusError
 	if errors.As(err, &status) && status.code == http.StatusNotFound {
-		return nil
+		return
 	}
-	return fmt.Errorf("a request for %s, which has no route: %w, want 404", otherHost, err)
+	must.Fail("a request for %s, which has no route: %w, want 404", otherHost, err)
 }

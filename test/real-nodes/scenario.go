@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -19,11 +20,11 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// scenario is one thing that users do, with checks of the outcome. The note that run
-// returns is shown in the table.
+// scenario is one thing that users do, with checks of the outcome: run ends at the first error, see package must. The note
+// that it returns is shown in the table.
 type scenario struct {
 	name string
-	run  func(context.Context, *env) (note string, err error)
+	run  func(context.Context, *env) (note string)
 }
 
 // chapter is a list of scenarios that run in this order on one cluster.
@@ -124,7 +125,8 @@ func (e *env) runScenario(ctx context.Context, s scenario) result {
 	start := time.Now()
 	e.clients = nil
 	var note string
-	err := must.Catch(func() { note = must.Get(s.run(ctx, e)) })
+	err := must.Catch(func() { note = s.run(ctx, e) })
+	err = errors.Join(err, must.Catch(func() { e.deleteServices(ctx) }))
 	r := result{scenario: s.name, took: time.Since(start), note: note, err: err}
 	for _, c := range e.clients {
 		r.traffic = append(r.traffic, c.Reports()...)

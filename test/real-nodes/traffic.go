@@ -9,7 +9,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,23 +32,22 @@ const replicas = 3
 var echo string
 
 // workload starts the Pods.
-func (e *env) workload(ctx context.Context) error {
+func (e *env) workload(ctx context.Context) {
 	must.Get(e.kubectl(ctx, echo, "create", "-f", "-"))
-	return e.workloadReady(ctx, replicas)
+	e.workloadReady(ctx, replicas)
 }
 
-func (e *env) workloadReady(ctx context.Context, want int32) error {
-	return e.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
+func (e *env) workloadReady(ctx context.Context, want int32) {
+	e.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) {
 		d := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{}))
-		if s := d.Status; s.ObservedGeneration < d.Generation || s.ReadyReplicas != want || s.UpdatedReplicas != want || s.Replicas != want {
-			return fmt.Errorf("%d replicas, %d updated, %d ready, want %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, want)
-		}
-		return nil
+		s := d.Status
+		now := s.ObservedGeneration >= d.Generation && s.ReadyReplicas == want && s.UpdatedReplicas == want && s.Replicas == want
+		must.Be(now, "%d replicas, %d updated, %d ready, want %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, want)
 	})
 }
 
 // service creates a Service of type LoadBalancer in front of echo; change may be nil.
-func (e *env) service(ctx context.Context, name string, change func(*corev1.Service)) error {
+func (e *env) service(ctx context.Context, name string, change func(*corev1.Service)) {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
 		Spec: corev1.ServiceSpec{
@@ -63,38 +61,42 @@ func (e *env) service(ctx context.Context, name string, change func(*corev1.Serv
 	if change != nil {
 		change(s)
 	}
-	_, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, s, metav1.CreateOptions{})
-	return err
+	must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, s, metav1.CreateOptions{}))
 }
 
 // deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
 // controller has deleted the load balancer.
-func (e *env) deleteService(ctx context.Context, name string) error {
+func (e *env) deleteService(ctx context.Context, name string) {
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	must.OK(services.Delete(ctx, name, metav1.DeleteOptions{}))
-	return e.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) error {
-		if _, err := services.Get(ctx, name, metav1.GetOptions{}); err == nil {
-			return errors.New("it still exists")
-		}
-		return nil
+	e.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) {
+		_, err := services.Get(ctx, name, metav1.GetOptions{})
+		must.Be(err != nil, "it still exists")
 	})
 }
 
+// deleteServices deletes what a scenario has left in the default namespace.
+func (e *env) deleteServices(ctx context.Context) {
+	for _, s := range must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
+		if s.Name != "kubernetes" {
+			e.deleteService(ctx, s.Name)
+		}
+	}
+}
+
 // address waits until a Service of the default namespace has an address and returns it.
-func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
+func (e *env) address(ctx context.Context, name string) netip.Addr {
 	return e.addressIn(ctx, metav1.NamespaceDefault, name)
 }
 
 // addressIn is address for a Service of any namespace.
-func (e *env) addressIn(ctx context.Context, namespace, name string) (netip.Addr, error) {
-	var ip netip.Addr
-	err := e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
+func (e *env) addressIn(ctx context.Context, namespace, name string) (ip netip.Addr) {
+	e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) {
 		s := must.Get(e.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}))
 		must.Not(len(s.Status.LoadBalancer.Ingress) == 0, "no address yet")
 		ip = must.Get(netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP))
-		return nil
 	})
-	return ip, err
+	return ip
 }
 
 // answer is the response of a Pod of echo.
@@ -150,22 +152,17 @@ func get(ctx context.Context, from netip.Addr, url, host string) (answer, error)
 }
 
 // answers waits until an address answers a client, and returns the answer.
-func (e *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
-	var a answer
-	err := e.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) (err error) {
-		a, err = ask(ctx, from, to)
-		return err
-	})
-	return a, err
+func (e *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer) {
+	e.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) { a = must.Get(ask(ctx, from, to)) })
+	return a
 }
 
 // served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
 // before kube-proxy has the Service is down until the next checks succeed.
-func (e *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
-	must.OK(e.service(ctx, name, change))
-	ip := must.Get(e.address(ctx, name))
+func (e *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer) {
+	e.service(ctx, name, change)
+	ip := e.address(ctx, name)
 	to := netip.AddrPortFrom(ip, 80)
-	must.OK(e.up(ctx, ip))
-	a, err := e.answers(ctx, client1, to)
-	return to, a, err
+	e.up(ctx, ip)
+	return to, e.answers(ctx, client1, to)
 }

@@ -4,8 +4,10 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -17,7 +19,8 @@ type Rule struct {
 	Members []string
 }
 
-// Rules returns the rules of one public address, or all rules of the client's user for "".
+// Rules returns the rules of one public address, or all rules of the client's user for "",
+// sorted by address and port.
 func Rules(ctx context.Context, client *cloudstack.Client, address string) ([]Rule, error) {
 	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
 	if err != nil {
@@ -39,5 +42,8 @@ func Rules(ctx context.Context, client *cloudstack.Client, address string) ([]Ru
 		slices.Sort(names)
 		rules = append(rules, Rule{r, names})
 	}
+	slices.SortFunc(rules, func(a, b Rule) int {
+		return cmp.Or(strings.Compare(a.PublicIP, b.PublicIP), cmp.Compare(a.PublicPort, b.PublicPort))
+	})
 	return rules, nil
 }

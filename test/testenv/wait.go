@@ -51,3 +51,11 @@ func Quote(arg string) string {
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
+
+// Await is Wait in the style of package must: try fails by it, and so does Await after limit.
+func Await(ctx context.Context, limit time.Duration, what string, try func(context.Context)) {
+	must.OK(Wait(ctx, limit, what, func(ctx context.Context) error {
+		try(ctx)
+		return nil
+	}))
+}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Exit codes.
@@ -24,7 +26,8 @@ const (
 
 // Program is the demo or the lesson.
 type Program interface {
-	Run(ctx context.Context) error
+	// Run ends at the first error, see package must.
+	Run(ctx context.Context)
 	// Explain prints what may show the cause of an error.
 	Explain(err error)
 	// CleanUp stops all processes of the run and removes its files.
@@ -44,6 +47,13 @@ func (e *StepError) Error() string {
 }
 func (e *StepError) Unwrap() error { return e.Err }
 
+// Step does a step or chapter, whose error names it.
+func Step(what string, number int, title string, do func()) {
+	if err := must.Catch(do); err != nil {
+		must.OK(&StepError{what, number, title, err})
+	}
+}
+
 // Terminal reports whether the program is used on a terminal.
 func Terminal() bool {
 	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) // #nosec G115 -- a descriptor fits
@@ -53,7 +63,7 @@ func Terminal() bool {
 func Main(name string, p Program) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := p.Run(ctx)
+	err := must.Catch(func() { p.Run(ctx) })
 	if step := (*StepError)(nil); errors.As(err, &step) && ctx.Err() == nil {
 		p.Explain(err)
 	}

@@ -4,7 +4,11 @@
 // Package must ends a piece of work at the first error, as require does in a test, for code that is no test.
 package must
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
 
 // failure is what OK panics with.
 type failure struct{ error }
@@ -45,6 +49,27 @@ func Be(holds bool, format string, a ...any) {
 	if !holds {
 		Fail(format, a...)
 	}
+}
+
+// Try does a piece of work and returns its value, or the error that ended it.
+func Try[T any](work func() T) (value T, err error) {
+	err = Catch(func() { value = work() })
+	return value, err
+}
+
+// Each does a piece of work for each of n numbers from 0, at most 16 at a time, and ends if there are errors.
+func Each(n int, work func(i int)) {
+	var group sync.WaitGroup
+	errs, gate := make([]error, n), make(chan struct{}, 16)
+	for i := range n {
+		gate <- struct{}{}
+		group.Go(func() {
+			defer func() { <-gate }()
+			errs[i] = Catch(func() { work(i) })
+		})
+	}
+	group.Wait()
+	OK(errors.Join(errs...))
 }
 
 // Get2 is Get for two values.
