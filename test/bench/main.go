@@ -66,7 +66,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -82,13 +83,9 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("--only: unknown part %q; the parts are %s", w, strings.Join(names, ", "))
 		}
 	}
-	var err error
-	if b.plane, err = plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)); err != nil {
-		return err
-	}
-	if b.programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
-		return err
-	}
+
+	b.plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)))
+	b.programs = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
 	fmt.Printf("%s, %d CPUs%s, latency profile %s\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load(), b.profile)
 	for _, p := range parts {
 		if !slices.Contains(wanted, p.name) && (p.named || len(wanted) > 0) {

@@ -104,7 +104,8 @@ func byNodes(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func byConcurrency(ctx context.Context, b *bench) error {
+func byConcurrency(ctx context.Context, b *bench) (err error) {
+	defer must.Return(&err)
 	const services, ports = 50, 2
 	env := must.Get(b.newEnv(ctx, 5, 5, b.profile))
 	defer env.Stop()
@@ -113,17 +114,11 @@ func byConcurrency(ctx context.Context, b *bench) error {
 	for _, workers := range []int{1, 5, 10, 20, 50} {
 		cells := []any{workers}
 		for _, rate := range []float64{cloudconfig.AutoRate, 0} {
-			if err := env.Start(ctx, rate, fmt.Sprintf("--concurrent-service-syncs=%d", workers)); err != nil {
-				return err
-			}
+			must.OK(env.Start(ctx, rate, fmt.Sprintf("--concurrent-service-syncs=%d", workers)))
 			env.Spent()
 			begun := time.Now()
-			if err := env.Services(ctx, 1, services, ports); err != nil {
-				return err
-			}
-			if err := env.Served(ctx, services); err != nil {
-				return err
-			}
+			must.OK(env.Services(ctx, 1, services, ports))
+			must.OK(env.Served(ctx, services))
 			took := time.Since(begun)
 			calls, polled := env.Spent()
 			cells = append(cells, seconds(took), fmt.Sprintf("%.1f", services/took.Seconds()))
@@ -132,12 +127,8 @@ func byConcurrency(ctx context.Context, b *bench) error {
 			}
 			cells = append(cells, polled)
 			// Deletes the Services as fast as possible.
-			if err := env.Start(ctx, 0, "--concurrent-service-syncs=20"); err != nil {
-				return err
-			}
-			if err := env.Clear(ctx); err != nil {
-				return err
-			}
+			must.OK(env.Start(ctx, 0, "--concurrent-service-syncs=20"))
+			must.OK(env.Clear(ctx))
 		}
 		row(cells...)
 	}

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"golang.org/x/mod/modfile"
 
 	"github.com/csccm/csccm/test/internal/program"
@@ -27,15 +29,10 @@ const (
 
 // Traefik returns the program, in the version that its go.mod requires. It calls its version "dev", which never looks
 // for a newer one on the Internet.
-func Traefik() (program.Program, error) {
-	source, err := source()
-	if err != nil {
-		return program.Program{}, err
-	}
-	version, err := required(source, traefik)
-	if err != nil {
-		return program.Program{}, err
-	}
+func Traefik() (_ program.Program, err error) {
+	defer must.Return(&err)
+	source := must.Get(source())
+	version := must.Get(required(source, traefik))
 	return program.Program{
 		What: "Traefik " + version, Takes: "3 to 8 minutes", Name: "traefik", Folder: "gateway", Release: version,
 		Source: source, Package: traefik + "/cmd/traefik", LDFlags: "-s -w",
@@ -43,11 +40,9 @@ func Traefik() (program.Program, error) {
 }
 
 // CRDs returns the folder with the CRDs of Gateway API's standard channel, in the version that Traefik requires.
-func CRDs(ctx context.Context) (string, error) {
-	source, err := source()
-	if err != nil {
-		return "", err
-	}
+func CRDs(ctx context.Context) (_ string, err error) {
+	defer must.Return(&err)
+	source := must.Get(source())
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", api) // #nosec G204 -- fixed arguments
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
@@ -64,16 +59,14 @@ func source() (string, error) {
 }
 
 // required returns the version of a module that the go.mod in dir requires.
-func required(dir, path string) (string, error) {
+func required(dir, path string) (_ string, err error) {
+	defer must.Return(&err)
 	name := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(name) // #nosec G304 -- of this checkout
 	if err != nil {
 		return "", err
 	}
-	file, err := modfile.ParseLax(name, text, nil)
-	if err != nil {
-		return "", err
-	}
+	file := must.Get(modfile.ParseLax(name, text, nil))
 	for _, r := range file.Require {
 		if r.Mod.Path == path {
 			return r.Mod.Version, nil

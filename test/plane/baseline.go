@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,30 +79,22 @@ func builtIn(o object) bool {
 }
 
 // newBaseline records the objects of an API server that no test has used.
-func (p *Plane) newBaseline(ctx context.Context) (*baseline, error) {
-	config, err := p.AdminConfig()
-	if err != nil {
-		return nil, err
-	}
+func (p *Plane) newBaseline(ctx context.Context) (_ *baseline, err error) {
+	defer must.Return(&err)
+	config := must.Get(p.AdminConfig())
 	config.WarningHandler = rest.NoWarnings{} // deprecated resources are listed too
 	b := &baseline{}
-	if b.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if b.metadata, err = metadata.NewForConfig(config); err != nil {
-		return nil, err
-	}
+	b.client = must.Get(kubernetes.NewForConfig(config))
+	b.metadata = must.Get(metadata.NewForConfig(config))
 	// Tests need the built-in namespaces, which the API server creates after it reports that it is ready.
-	if err := p.wait(ctx, func(ctx context.Context) error {
+	must.OK(p.wait(ctx, func(ctx context.Context) error {
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if _, err := b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		return nil, err
-	}
+	}))
 	b.objects, err = b.list(ctx)
 	return b, err
 }
@@ -125,17 +119,12 @@ func (p *Plane) Objects(ctx context.Context) (map[string]bool, error) {
 }
 
 // list returns all objects by identity.
-func (b *baseline) list(ctx context.Context) (map[object]contents, error) {
-	lists, err := b.client.Discovery().ServerPreferredResources()
-	if err != nil {
-		return nil, err
-	}
+func (b *baseline) list(ctx context.Context) (_ map[object]contents, err error) {
+	defer must.Return(&err)
+	lists := must.Get(b.client.Discovery().ServerPreferredResources())
 	all := map[object]contents{}
 	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, err
-		}
+		gv := must.Get(schema.ParseGroupVersion(list.GroupVersion))
 		for i := range list.APIResources {
 			r := &list.APIResources[i]
 			if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || slices.Contains(unmanaged, r.Name) {
@@ -160,15 +149,13 @@ func (b *baseline) list(ctx context.Context) (map[object]contents, error) {
 
 // restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails when
 // an object of the baseline is missing or has other labels or annotations.
-func (b *baseline) restore(ctx context.Context) error {
+func (b *baseline) restore(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
 	defer cancel()
 	policies := false
 	for {
-		all, err := b.list(ctx)
-		if err != nil {
-			return err
-		}
+		all := must.Get(b.list(ctx))
 		extra, kept := map[collection][]object{}, map[collection]bool{}
 		for o, has := range all {
 			want, ok := b.objects[o]
@@ -250,7 +237,8 @@ func (b *baseline) remove(ctx context.Context, objects []object, all map[object]
 
 // policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about policies in
 // the order of their changes, so they are forgotten when it applies a policy that is newer than their deletion.
-func (b *baseline) policiesForgotten(ctx context.Context) error {
+func (b *baseline) policiesForgotten(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
 	policies, bindings := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	meta := metav1.ObjectMeta{Name: name}
@@ -258,17 +246,13 @@ func (b *baseline) policiesForgotten(ctx context.Context) error {
 		Operations: []admissionv1.OperationType{admissionv1.Create},
 		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 	}
-	if _, err := policies.Create(ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+	must.Get(policies.Create(ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{ResourceNames: []string{name}, RuleWithOperations: rule}}},
 		Validations:      []admissionv1.Validation{{Expression: "false"}},
-	}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if _, err := bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+	}}, metav1.CreateOptions{}))
+	must.Get(bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
+	}}, metav1.CreateOptions{}))
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/program"
 )
 
 // ModuleDir returns the folder of the test module: it looks in the working directory and its parents.
-func ModuleDir() (string, error) {
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
+func ModuleDir() (_ string, err error) {
+	defer must.Return(&err)
+	wd := must.Get(os.Getwd())
 	for dir := wd; ; dir = filepath.Dir(dir) {
 		for _, module := range []string{dir, filepath.Join(dir, "test")} {
 			if _, err := os.Stat(filepath.Join(module, Newest.sourceDir(), "main.go")); err == nil {
@@ -34,31 +34,22 @@ func ModuleDir() (string, error) {
 // Cached returns the path of a minor's binary, which depends on the sources and the
 // Go version of this checkout, and reports whether it exists.
 func Cached(ctx context.Context, minor Minor) (path string, there bool, err error) {
-	p, err := binaryOf(minor)
-	if err != nil {
-		return "", false, err
-	}
+	defer must.Return(&err)
+	p := must.Get(binaryOf(minor))
 	return p.Cached(ctx)
 }
 
 // Ensure returns the path of a minor's binary and builds it when it does not exist, as program.Ensure does.
-func Ensure(ctx context.Context, minor Minor, report func(program.Progress)) (string, error) {
-	p, err := binaryOf(minor)
-	if err != nil {
-		return "", err
-	}
+func Ensure(ctx context.Context, minor Minor, report func(program.Progress)) (_ string, err error) {
+	defer must.Return(&err)
+	p := must.Get(binaryOf(minor))
 	return p.Ensure(ctx, report)
 }
 
-func binaryOf(minor Minor) (program.Program, error) {
-	minor, err := ParseMinor(string(minor))
-	if err != nil {
-		return program.Program{}, err
-	}
-	module, err := ModuleDir()
-	if err != nil {
-		return program.Program{}, err
-	}
+func binaryOf(minor Minor) (_ program.Program, err error) {
+	defer must.Return(&err)
+	minor = must.Get(ParseMinor(string(minor)))
+	module := must.Get(ModuleDir())
 	return program.Program{
 		What: fmt.Sprintf("the control plane (etcd and Kubernetes %s)", minor.Release()), Takes: "5 to 12 minutes",
 		Name: "plane", Folder: "plane", Release: minor.Release(),

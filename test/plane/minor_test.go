@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestMinorsAreGenerated fails when a folder was not generated from the current template.
 func TestMinorsAreGenerated(t *testing.T) {
 	t.Parallel()
 	template, err := os.ReadFile(filepath.Join("gen", "main.go.tmpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, m := range Minors() {
 		source, err := os.ReadFile(filepath.Join(m.Folder(), "main.go"))
 		if err != nil || !bytes.Equal(source, template) {

@@ -11,10 +11,13 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // freePorts returns n different free TCP ports on loopback.
-func freePorts(ctx context.Context, n int) ([]int, error) {
+func freePorts(ctx context.Context, n int) (_ []int, err error) {
+	defer must.Return(&err)
 	ports := make([]int, 0, n)
 	for range n {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0")
@@ -23,42 +26,27 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 		}
 		// Each stays open until all are found, so that they differ.
 		defer func() { _ = l.Close() }()
-		_, text, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		port, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, err
-		}
+		_, text := must.Get2(net.SplitHostPort(l.Addr().String()))
+		port := must.Get(strconv.Atoi(text))
 		ports = append(ports, port)
 	}
 	return ports, nil
 }
 
-func dialable(ctx context.Context, socket string) error {
-	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return err
-	}
+func dialable(ctx context.Context, socket string) (err error) {
+	defer must.Return(&err)
+	c := must.Get((&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket))
 	return c.Close()
 }
 
-func answers(ctx context.Context, client *http.Client, url string) error {
+func answers(ctx context.Context, client *http.Client, url string) (err error) {
+	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
+	resp := must.Get(client.Do(req))
 	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
-	}
+	must.Get(io.Copy(io.Discard, resp.Body))
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s", req.URL.Path, resp.Status)
 	}

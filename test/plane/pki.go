@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 )
@@ -31,29 +33,19 @@ type authority struct {
 // lifetime is the validity of every certificate; a control plane runs for minutes or a working day.
 const lifetime = 30 * 24 * time.Hour
 
-func newAuthority(name string) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key)
-	if err != nil {
-		return nil, err
-	}
+func newAuthority(name string) (_ *authority, err error) {
+	defer must.Return(&err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	ca := must.Get(cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key))
 	return &authority{cert: ca, key: key, pem: encode(cert.CertificateBlockType, ca.Raw)}, nil
 }
 
 // issue creates a client certificate for a user and its groups; with hosts it is a
 // server certificate as well. Certificate and key are PEM.
 func (a *authority) issue(user string, groups []string, hosts ...string) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, err
-	}
+	defer must.Return(&err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	serial := must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))
 	t := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: user, Organization: groups},
@@ -91,29 +83,19 @@ type pki struct {
 }
 
 // newPKI writes the certificates and keys of the components to dir, for an API server on host.
-func newPKI(dir, host string) (*pki, error) {
-	cluster, err := newAuthority("csccm-test-ca")
-	if err != nil {
-		return nil, err
-	}
-	front, err := newAuthority("csccm-test-front-proxy-ca")
-	if err != nil {
-		return nil, err
-	}
+func newPKI(dir, host string) (_ *pki, err error) {
+	defer must.Return(&err)
+	cluster := must.Get(newAuthority("csccm-test-ca"))
+	front := must.Get(newAuthority("csccm-test-front-proxy-ca"))
 	accounts, err := newAuthority("csccm-test-service-accounts") // of which only the key is used
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{"ca.crt": cluster.pem, "front-proxy-ca.crt": front.pem}
 	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
-		if files[name], err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
-			return nil, err
-		}
+		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))
 	}
-	public, err := x509.MarshalPKIXPublicKey(accounts.key.Public())
-	if err != nil {
-		return nil, err
-	}
+	public := must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public()))
 	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, public)
 	for _, c := range []struct {
 		ca     *authority
@@ -130,15 +112,11 @@ func newPKI(dir, host string) (*pki, error) {
 		{cluster, "kube-controller-manager", "system:kube-controller-manager", nil, nil},
 		{cluster, "kube-scheduler", "system:kube-scheduler", nil, nil},
 	} {
-		if files[c.file+".crt"], files[c.file+".key"], err = c.ca.issue(c.user, c.groups, c.hosts...); err != nil {
-			return nil, err
-		}
+		files[c.file+".crt"], files[c.file+".key"] = must.Get2(c.ca.issue(c.user, c.groups, c.hosts...))
 	}
 	p := &pki{dir: dir, cluster: cluster}
 	for name, content := range files {
-		if err := os.WriteFile(p.path(name), content, 0o600); err != nil {
-			return nil, err
-		}
+		must.OK(os.WriteFile(p.path(name), content, 0o600))
 	}
 	return p, nil
 }

@@ -25,6 +25,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -94,12 +96,10 @@ const (
 
 // Start starts a control plane and returns once its API server is ready. The
 // context bounds only the start; Stop ends the control plane.
-func Start(ctx context.Context, o Options) (*Plane, error) {
+func Start(ctx context.Context, o Options) (_ *Plane, err error) {
+	defer must.Return(&err)
 	if o.Binary == "" {
-		binary, err := Ensure(ctx, o.Minor, o.Progress)
-		if err != nil {
-			return nil, err
-		}
+		binary := must.Get(Ensure(ctx, o.Minor, o.Progress))
 		o.Binary = binary
 	}
 	for try := 1; ; try++ {
@@ -124,66 +124,36 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 			p.Stop()
 		}
 	}()
+	defer must.Return(&err)
 	for _, sub := range []string{"pki", "log", "bin"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, err
-		}
+		must.OK(os.Mkdir(filepath.Join(dir, sub), 0o700))
 	}
 	p.Kubectl = filepath.Join(dir, "bin", "kubectl")
-	if err := os.Symlink(o.Binary, p.Kubectl); err != nil {
-		return nil, err
-	}
+	must.OK(os.Symlink(o.Binary, p.Kubectl))
 	if p.pki, err = newPKI(filepath.Join(dir, "pki"), p.Host); err != nil {
 		return nil, fmt.Errorf("make the certificates of the control plane: %w", err)
 	}
-	ports, err := freePorts(ctx, 2)
-	if err != nil {
-		return nil, err
-	}
+	ports := must.Get(freePorts(ctx, 2))
 	p.Port = ports[0]
 	for _, who := range []string{"admin", "kube-controller-manager", "kube-scheduler"} {
-		if err := p.writeKubeconfig(who); err != nil {
-			return nil, err
-		}
+		must.OK(p.writeKubeconfig(who))
 	}
 	p.Kubeconfig = p.file("admin.kubeconfig")
 	if p.local() {
-		if p.egress, err = listenEgress(ctx, p.file("egress.sock")); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600); err != nil {
-			return nil, err
-		}
+		p.egress = must.Get(listenEgress(ctx, p.file("egress.sock")))
+		must.OK(os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600))
 	}
-	if err := p.run(ctx, "etcd", p.etcdArgs(ports[1])...); err != nil {
-		return nil, err
-	}
-	if err := p.wait(ctx, func(ctx context.Context) error { return dialable(ctx, p.file("etcd.sock")) }); err != nil {
-		return nil, err
-	}
+	must.OK(p.run(ctx, "etcd", p.etcdArgs(ports[1])...))
+	must.OK(p.wait(ctx, func(ctx context.Context) error { return dialable(ctx, p.file("etcd.sock")) }))
 	if o.Audit {
-		if err := os.WriteFile(p.file("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
-			return nil, err
-		}
+		must.OK(os.WriteFile(p.file("audit.yaml"), []byte(auditPolicy), 0o600))
 	}
-	if err := p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...); err != nil {
-		return nil, err
-	}
-	config, err := p.AdminConfig()
-	if err != nil {
-		return nil, err
-	}
-	ready, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.wait(ctx, func(ctx context.Context) error { return answers(ctx, ready, config.Host+"/readyz") }); err != nil {
-		return nil, err
-	}
+	must.OK(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
+	config := must.Get(p.AdminConfig())
+	ready := must.Get(rest.HTTPClientFor(config))
+	must.OK(p.wait(ctx, func(ctx context.Context) error { return answers(ctx, ready, config.Host+"/readyz") }))
 	if !o.APIOnly {
-		if err := p.startControllers(ctx, o); err != nil {
-			return nil, err
-		}
+		must.OK(p.startControllers(ctx, o))
 	}
 	return p, nil
 }
@@ -212,16 +182,11 @@ func (p *Plane) stopControllers() {
 
 // AuditLog returns the complete lines of the audit log, to which the API server may be writing. Of a pool's control plane it
 // returns those since the plane was lent.
-func (p *Plane) AuditLog() ([]string, error) {
-	f, err := os.Open(p.file("audit.log"))
-	if err != nil {
-		return nil, err
-	}
+func (p *Plane) AuditLog() (_ []string, err error) {
+	defer must.Return(&err)
+	f := must.Get(os.Open(p.file("audit.log")))
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.NewSectionReader(f, p.audited, math.MaxInt64-p.audited))
-	if err != nil {
-		return nil, err
-	}
+	text := must.Get(io.ReadAll(io.NewSectionReader(f, p.audited, math.MaxInt64-p.audited)))
 	return slices.Collect(strings.Lines(string(text[:bytes.LastIndexByte(text, '\n')+1]))), nil
 }
 
@@ -262,22 +227,18 @@ func (p *Plane) Err() error {
 }
 
 // AdminConfig returns the client configuration of a cluster admin, without client-side rate limit.
-func (p *Plane) AdminConfig() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+func (p *Plane) AdminConfig() (_ *rest.Config, err error) {
+	defer must.Return(&err)
+	config := must.Get(clientcmd.BuildConfigFromFlags("", p.Kubeconfig))
 	config.QPS = -1
 	config.UserAgent = "csccm-test"
 	return config, nil
 }
 
 // ClientConfig returns the client configuration of a user, with a new certificate of the cluster's CA.
-func (p *Plane) ClientConfig(user string, groups ...string) (*rest.Config, error) {
-	cert, key, err := p.pki.cluster.issue(user, groups)
-	if err != nil {
-		return nil, err
-	}
+func (p *Plane) ClientConfig(user string, groups ...string) (_ *rest.Config, err error) {
+	defer must.Return(&err)
+	cert, key := must.Get2(p.pki.cluster.issue(user, groups))
 	return &rest.Config{
 		Host:            p.url(),
 		QPS:             -1,
@@ -292,11 +253,9 @@ func (p *Plane) Certificate(user string, groups []string, hosts ...string) (cert
 }
 
 // ServingCertificate issues a server certificate for hosts that the API server trusts.
-func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error) {
-	cert, key, err := p.pki.cluster.issue(user, groups, hosts...)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (_ tls.Certificate, err error) {
+	defer must.Return(&err)
+	cert, key := must.Get2(p.pki.cluster.issue(user, groups, hosts...))
 	return tls.X509KeyPair(cert, key)
 }
 
@@ -323,17 +282,15 @@ func (p *Plane) url() string { return fmt.Sprintf("https://%s:%d", p.Host, p.Por
 func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 
 // run starts a component of the multi-call binary.
-func (p *Plane) run(ctx context.Context, name string, args ...string) error {
-	c, err := child.Start(ctx, child.Command{
+func (p *Plane) run(ctx context.Context, name string, args ...string) (err error) {
+	defer must.Return(&err)
+	c := must.Get(child.Start(ctx, child.Command{
 		Name: name, Path: p.binary, Argv0: name, Args: args,
 		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
 		// Garbage is collected half as often: a fifth of the CPU time of the tests went into it.
 		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin", "GOGC=200"},
 		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	p.mu.Lock()
 	p.children = append(p.children, c)
 	p.mu.Unlock()

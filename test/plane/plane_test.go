@@ -18,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/internal/program"
 )
 
@@ -30,9 +33,7 @@ func binary(t *testing.T) string {
 		t.Skip("with -short: the control plane's binary does not exist, and a build takes minutes")
 	}
 	path, err := Ensure(t.Context(), Newest, program.Print(os.Stderr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path
 }
 
@@ -40,20 +41,14 @@ func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one control
 	t.Parallel()
 	ctx, path := t.Context(), binary(t)
 	p, err := Start(ctx, Options{Binary: path, Audit: true, APIOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Stop)
 	config, err := p.AdminConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := kubernetes.NewForConfigOrDie(config)
 	t.Run("refuses the creation of another node", func(t *testing.T) {
 		config, err := p.ClientConfig("system:node:n1", "system:nodes")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, metav1.CreateOptions{})
 		if err == nil || !strings.Contains(err.Error(), "is not allowed to modify node \"n2\"") {
 			t.Errorf("err = %v, want NodeRestriction's refusal", err)
@@ -70,9 +65,7 @@ func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one control
 	t.Run("audit log holds no contents", func(t *testing.T) {
 		_, err := client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "audited"}, StringData: map[string]string{"k": "canary-value"}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		eventually(t, func() error {
 			lines, err := p.AuditLog()
 			log := strings.Join(lines, "")
@@ -102,9 +95,7 @@ func TestPool(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), &Pool{Binary: binary(t)}
 	p, err := pool.Take(ctx, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := p.baseline.client
 	denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "denied"}}
 	kubectl := exec.CommandContext(ctx, p.Kubectl, "create", "-f", "-")
@@ -134,14 +125,10 @@ func TestPool(t *testing.T) {
 		}
 		return nil
 	})
-	if err := pool.Return(ctx, p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pool.Return(ctx, p))
 
 	again, err := pool.Take(ctx, Options{APIOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if again != p || len(again.children) != apiComponents {
 		t.Errorf("the second control plane has %d components, and is the first one: %t", len(again.children), again == p)
 	}
@@ -162,9 +149,7 @@ func TestPool(t *testing.T) {
 	if err := pool.Return(ctx, again); err == nil || !strings.Contains(err.Error(), "namespaces /default has changed") {
 		t.Errorf("err = %v, want the changed namespace", err)
 	}
-	if err := pool.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, pool.Stop())
 }
 
 func TestStartReportsFailure(t *testing.T) {

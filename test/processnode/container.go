@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -105,13 +107,11 @@ func (s *containerState) finish(e *ended) {
 	s.running, s.ready, s.started = time.Time{}, false, false
 }
 
-func (w *worker) launch(ctx context.Context, img image, id identity, run int) (*child.Process, error) {
+func (w *worker) launch(ctx context.Context, img image, id identity, run int) (_ *child.Process, err error) {
+	defer must.Return(&err)
 	pod := w.latest()
 	c := &pod.Spec.Containers[0]
-	values, err := w.node.environment(ctx, pod, w.podIP)
-	if err != nil {
-		return nil, err
-	}
+	values := must.Get(w.node.environment(ctx, pod, w.podIP))
 	var env []string
 	for name, value := range values {
 		env = append(env, name+"="+value)
@@ -139,10 +139,7 @@ func (w *worker) launch(ctx context.Context, img image, id identity, run int) (*
 	for _, m := range c.VolumeMounts {
 		l.mounts = append(l.mounts, m.MountPath)
 	}
-	p, kind, err := w.node.sandbox.start(ctx, l)
-	if err != nil {
-		return nil, err
-	}
+	p, kind := must.Get2(w.node.sandbox.start(ctx, l))
 	if kind == plainSandbox {
 		w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows neither chroot nor user namespaces: the container sees the machine's files")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -63,27 +64,19 @@ type guestReport struct {
 func guestReportOf(t *testing.T, pod *corev1.Pod) guestReport {
 	t.Helper()
 	var r guestReport
-	if err := json.Unmarshal(guestGet(t, pod, "report"), &r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(guestGet(t, pod, "report"), &r))
 	return r
 }
 
 func guestGet(t *testing.T, pod *corev1.Pod, what string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Status.PodIP+":8080/"+what, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -104,9 +97,7 @@ func namespace(t *testing.T) string {
 		t.Skip(env.skip)
 	}
 	ns, err := env.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// Pods are admitted only when their service account exists.
 	eventually(t, "default service account", func() bool {
 		_, err := env.client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
@@ -118,9 +109,7 @@ func namespace(t *testing.T) string {
 func getNode(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	node, err := env.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return node
 }
 
@@ -134,9 +123,7 @@ func removeTaints(t *testing.T, name string) {
 func getPod(t *testing.T, ns, name string) *corev1.Pod {
 	t.Helper()
 	pod, err := env.client.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pod
 }
 

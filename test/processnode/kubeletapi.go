@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
 
@@ -108,11 +110,9 @@ const forwardIdle = time.Minute
 type forwarder string
 
 // PortForward implements portforward.PortForwarder.
-func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, near io.ReadWriteCloser) error {
-	far, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(string(f), strconv.Itoa(int(port))))
-	if err != nil {
-		return err
-	}
+func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, near io.ReadWriteCloser) (err error) {
+	defer must.Return(&err)
+	far := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(string(f), strconv.Itoa(int(port)))))
 	answered := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(near, far)

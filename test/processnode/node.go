@@ -23,6 +23,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -117,25 +119,14 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 			n.Stop()
 		}
 	}()
-	if n.dir, err = os.MkdirTemp(o.Dir, "csccm-node-"+o.Name+"-"); err != nil {
-		return nil, err
-	}
+	defer must.Return(&err)
+	n.dir = must.Get(os.MkdirTemp(o.Dir, "csccm-node-"+o.Name+"-"))
 	n.cleanup = append(n.cleanup, func() { removeAll(n.dir) })
-	if n.images, err = loadImages(o.Images); err != nil {
-		return nil, err
-	}
-	if err = n.connect(); err != nil {
-		return nil, err
-	}
-	if err = n.serve(ctx); err != nil {
-		return nil, err
-	}
-	if err = n.register(ctx); err != nil {
-		return nil, err
-	}
-	if err = n.renewLease(ctx); err != nil {
-		return nil, err
-	}
+	n.images = must.Get(loadImages(o.Images))
+	must.OK(n.connect())
+	must.OK(n.serve(ctx))
+	must.OK(n.register(ctx))
+	must.OK(n.renewLease(ctx))
 	n.wg.Go(func() { n.heartbeat(background) })
 	n.watchPods(background)
 	return n, nil
@@ -203,16 +194,12 @@ func (n *Node) find(namespace, pod string) *worker {
 
 // connect creates the node's client. It has the certificate of a kubelet, so that the
 // Node authorizer and the NodeRestriction admission plugin check its requests.
-func (n *Node) connect() error {
-	config, err := n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes")
-	if err != nil {
-		return err
-	}
+func (n *Node) connect() (err error) {
+	defer must.Return(&err)
+	config := must.Get(n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes"))
 	config.UserAgent = "csccm-processnode"
 	config.QPS = -1
-	if n.client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
+	n.client = must.Get(kubernetes.NewForConfig(config))
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(eventSink(n.client))
 	n.cleanup = append(n.cleanup, broadcaster.Shutdown)
@@ -222,19 +209,11 @@ func (n *Node) connect() error {
 
 // serve starts the kubelet's API on a free loopback port and routes the node's address
 // to it.
-func (n *Node) serve(ctx context.Context) error {
-	cert, err := n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name)
-	if err != nil {
-		return err
-	}
-	pool, err := certPool(n.o.ControlPlane.CA())
-	if err != nil {
-		return err
-	}
-	n.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+func (n *Node) serve(ctx context.Context) (err error) {
+	defer must.Return(&err)
+	cert := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name))
+	pool := must.Get(certPool(n.o.ControlPlane.CA()))
+	n.listener = must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
 	n.server = &http.Server{
 		Handler:           n.handler(),
 		ReadHeaderTimeout: requestLimit,

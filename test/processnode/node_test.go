@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -87,9 +89,7 @@ func startNode(t *testing.T, o Options) *Node {
 	o.ControlPlane, o.Heartbeat, o.RestartBackoff = env.plane, time.Second, 100*time.Millisecond
 	o.Images = map[string]string{guestImage: env.guest}
 	n, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		n.Stop()
 		if _, err := os.Stat(n.dir); !os.IsNotExist(err) {
@@ -146,9 +146,7 @@ func TestNotExternalKubelet(t *testing.T) {
 	if _, err := n.client.CoreV1().Nodes().Patch(t.Context(), "plain-kubelet", types.StrategicMergePatchType, foreign, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.patchStatus(t.Context(), getNode(t, "plain-kubelet")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, n.patchStatus(t.Context(), getNode(t, "plain-kubelet")))
 	if got := getNode(t, "plain-kubelet").Status.Addresses; !slices.Equal(got, n.addresses()) {
 		t.Errorf("addresses %v, want %v", got, n.addresses())
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,9 +97,7 @@ func TestPod(t *testing.T) {
 	if !ok {
 		t.Fatal("the node reports no process of the Pod")
 	}
-	if err := env.client.CoreV1().Pods(ns).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.client.CoreV1().Pods(ns).Delete(ctx, pod.Name, metav1.DeleteOptions{}))
 	eventually(t, "the Pod is gone", func() bool {
 		_, err := env.client.CoreV1().Pods(ns).Get(ctx, pod.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
@@ -170,9 +169,7 @@ func TestPodWithoutSandbox(t *testing.T) {
 	spec := guestPod()
 	spec.NodeName, spec.NodeSelector = "plain", nil
 	pod, err := env.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Spec: spec}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	eventually(t, "the Pod is ready", func() bool { pod = getPod(t, ns, "guest"); return podReady(pod) })
 	r := guestReportOf(t, pod)
 	root := filepath.Join(n.dir, "pods", string(pod.UID))

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -113,30 +115,20 @@ func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, d
 
 // tryProbe runs a probe once. A Pod in the host network is probed on loopback: its
 // node's address is that of a VM, which does not exist on this machine.
-func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
+func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
+	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(p.TimeoutSeconds, 1))*time.Second)
 	defer cancel()
 	host := w.podIP
 	if w.latest().Spec.HostNetwork {
 		host = "127.0.0.1"
 	}
-	port, err := w.port(p.HTTPGet.Port)
-	if err != nil {
-		return err
-	}
+	port := must.Get(w.port(p.HTTPGet.Port))
 	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port), strings.TrimPrefix(p.HTTPGet.Path, "/"))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := probeClient.Do(req)
-	if err != nil {
-		return err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
+	resp := must.Get(probeClient.Do(req))
 	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)); err != nil {
-		return err
-	}
+	must.Get(io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)))
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
 		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
 	}

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -145,15 +147,13 @@ func (n *Node) heartbeat(ctx context.Context) {
 	}
 }
 
-func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
+func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) (err error) {
+	defer must.Return(&err)
 	status := n.status(node.Status.Conditions)
 	if len(node.Status.Addresses) == 0 || n.o.NotExternal {
 		status.Addresses = n.addresses()
 	}
-	patch, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		return err
-	}
+	patch := must.Get(json.Marshal(map[string]any{"status": status}))
 	if _, err := n.client.CoreV1().Nodes().Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("update the node's status: %w", err)
 	}

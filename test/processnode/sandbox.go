@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -95,15 +97,13 @@ func (s *sandbox) start(ctx context.Context, l launch) (*child.Process, sandboxK
 	return nil, unknownSandbox, all
 }
 
-func (l launch) start(ctx context.Context, kind sandboxKind) (*child.Process, error) {
+func (l launch) start(ctx context.Context, kind sandboxKind) (_ *child.Process, err error) {
+	defer must.Return(&err)
 	c := child.Command{Name: l.name, Log: l.log, Env: l.env, Hostname: l.hostname}
 	if kind == plainSandbox {
 		return l.startPlain(ctx, c)
 	}
-	attr, err := sandboxAttr(kind, l.root, l.id)
-	if err != nil {
-		return nil, err
-	}
+	attr := must.Get(sandboxAttr(kind, l.root, l.id))
 	c.Attr = attr
 	c.Path, c.Args, c.Dir = l.args[0], l.args[1:], l.dir
 	return child.Start(ctx, c)
@@ -111,7 +111,8 @@ func (l launch) start(ctx context.Context, kind sandboxKind) (*child.Process, er
 
 // startPlain runs the program without chroot and replaces each mount path in arguments
 // and environment by the volume's path on this machine.
-func (l launch) startPlain(ctx context.Context, c child.Command) (*child.Process, error) {
+func (l launch) startPlain(ctx context.Context, c child.Command) (_ *child.Process, err error) {
+	defer must.Return(&err)
 	if l.args[0] != l.img.path {
 		return nil, fmt.Errorf("exec: %q: the image contains only %s: %w", l.args[0], l.img.path, fs.ErrNotExist)
 	}
@@ -130,10 +131,7 @@ func (l launch) startPlain(ctx context.Context, c child.Command) (*child.Process
 	for _, e := range l.env {
 		c.Env = append(c.Env, rewrite(e))
 	}
-	kubeconfig, err := l.kubeconfig()
-	if err != nil {
-		return nil, err
-	}
+	kubeconfig := must.Get(l.kubeconfig())
 	if kubeconfig != "" {
 		c.Args = append(c.Args, "--kubeconfig="+kubeconfig)
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -49,24 +51,20 @@ type build struct {
 
 var digests sync.Map // build -> digest: a hundred nodes run the same programs, of 60 MB each
 
-func digestOf(binary string) (string, error) {
+func digestOf(binary string) (_ string, err error) {
+	defer must.Return(&err)
 	f, err := os.Open(binary) // #nosec G304 -- the caller's own program
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
+	info := must.Get(f.Stat())
 	key := build{binary, info.Size(), info.ModTime()}
 	if known, ok := digests.Load(key); ok {
 		return known.(string), nil //nolint:forcetypeassert // nothing else is stored
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
+	must.Get(io.Copy(sum, f))
 	digest := "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	digests.Store(key, digest)
 	return digest, nil

@@ -8,18 +8,18 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // publish writes the Pod's status. The UID in the patch prevents a write to a newer Pod of the same name.
-func (w *worker) publish(ctx context.Context) error {
+func (w *worker) publish(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	pod := w.latest()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": w.podStatus(pod)})
-	if err != nil {
-		return err
-	}
+	patch := must.Get(json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": w.podStatus(pod)}))
 	_, err = w.node.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }

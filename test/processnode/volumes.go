@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +48,8 @@ type token struct {
 }
 
 // mount writes all mounted volumes; an error names the volume.
-func (v *volumes) mount(ctx context.Context) error {
+func (v *volumes) mount(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	mounts := slices.Clone(v.pod.Spec.Containers[0].VolumeMounts)
 	// A mount in the directory of another mount must be written after it.
 	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
@@ -60,14 +63,10 @@ func (v *volumes) mount(ctx context.Context) error {
 			return err
 		}
 		if volume.EmptyDir != nil {
-			if err := v.give(dir, 0o777); err != nil {
-				return err
-			}
+			must.OK(v.give(dir, 0o777))
 			continue
 		}
-		if err := v.write(ctx, volume, dir); err != nil {
-			return err
-		}
+		must.OK(v.write(ctx, volume, dir))
 	}
 	return nil
 }
@@ -106,12 +105,10 @@ func (v *volumes) path(inContainer string) string {
 }
 
 // content returns the current content of a volume.
-func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (payload, error) {
+func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (_ payload, err error) {
+	defer must.Return(&err)
 	if s := volume.Secret; s != nil {
-		data, err := v.node.secret(ctx, v.pod.Namespace, s.SecretName, s.Optional)
-		if err != nil {
-			return nil, err
-		}
+		data := must.Get(v.node.secret(ctx, v.pod.Namespace, s.SecretName, s.Optional))
 		return project(data, s.Items, s.DefaultMode, s.Optional)
 	}
 	return v.projected(ctx, volume.Projected)
@@ -173,16 +170,14 @@ func (v *volumes) token(ctx context.Context, p *corev1.ServiceAccountTokenProjec
 	return payload{p.Path: {held.value, mode}}, nil
 }
 
-func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *int32) (payload, error) {
+func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *int32) (_ payload, err error) {
+	defer must.Return(&err)
 	all := payload{}
 	for _, item := range items {
 		if item.FieldRef == nil {
 			return nil, fmt.Errorf("process nodes support only fieldRef in the downward API: %s", item.Path)
 		}
-		value, err := v.node.fieldValue(v.pod, v.podIP, item.FieldRef.FieldPath)
-		if err != nil {
-			return nil, err
-		}
+		value := must.Get(v.node.fieldValue(v.pod, v.podIP, item.FieldRef.FieldPath))
 		all[item.Path] = file{value, modeOf(item.Mode, defaultMode)}
 	}
 	return all, nil
@@ -237,15 +232,13 @@ func (v *volumes) give(name string, mode fs.FileMode) error {
 // writePayload replaces the content of dir with the payload atomically, as the kubelet
 // does: the files are links through ..data, a link to a folder, which is replaced in
 // one step. So programs that watch the files see changes as on a real node.
-func writePayload(dir string, content payload, give func(string, fs.FileMode) error) error {
+func writePayload(dir string, content payload, give func(string, fs.FileMode) error) (err error) {
+	defer must.Return(&err)
 	current := filepath.Join(dir, "..data")
 	if same(current, content) {
 		return nil
 	}
-	fresh, err := os.MkdirTemp(dir, "..v-")
-	if err != nil {
-		return err
-	}
+	fresh := must.Get(os.MkdirTemp(dir, "..v-"))
 	if err := os.Chmod(fresh, 0o755); err != nil { // #nosec G302 -- a folder of the container
 		return err
 	}
@@ -257,38 +250,25 @@ func writePayload(dir string, content payload, give func(string, fs.FileMode) er
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil { // #nosec G301 -- likewise
 			return err
 		}
-		if err := os.WriteFile(full, []byte(f.data), 0o600); err != nil {
-			return err
-		}
-		if err := give(full, f.mode); err != nil {
-			return err
-		}
+		must.OK(os.WriteFile(full, []byte(f.data), 0o600))
+		must.OK(give(full, f.mode))
 	}
 	old, _ := os.Readlink(current)
 	next := filepath.Join(dir, "..data_tmp")
 	_ = os.Remove(next)
-	if err := os.Symlink(filepath.Base(fresh), next); err != nil {
-		return err
-	}
-	if err := os.Rename(next, current); err != nil {
-		return err
-	}
+	must.OK(os.Symlink(filepath.Base(fresh), next))
+	must.OK(os.Rename(next, current))
 	for name := range content {
 		first, _, _ := strings.Cut(name, "/")
 		link := filepath.Join(dir, first)
 		if _, err := os.Lstat(link); err != nil {
-			if err := os.Symlink(filepath.Join("..data", first), link); err != nil {
-				return err
-			}
+			must.OK(os.Symlink(filepath.Join("..data", first), link))
 		}
 	}
 	if old == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
+	entries := must.Get(os.ReadDir(dir))
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "..") {
 			continue

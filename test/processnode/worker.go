@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -219,14 +221,11 @@ func (w *worker) prepare(ctx context.Context) (image, identity, bool) {
 	return img, id, true
 }
 
-func (w *worker) build(ctx context.Context, img image, pod *corev1.Pod) error {
+func (w *worker) build(ctx context.Context, img image, pod *corev1.Pod) (err error) {
+	defer must.Return(&err)
 	removeAll(w.root)
-	if err := buildRoot(w.root, img, pod, w.podIP); err != nil {
-		return err
-	}
-	if err := w.volumes.mount(ctx); err != nil {
-		return err
-	}
+	must.OK(buildRoot(w.root, img, pod, w.podIP))
+	must.OK(w.volumes.mount(ctx))
 	return sealRoot(w.root, w.container())
 }
 

@@ -43,22 +43,17 @@ func (e *env) dialOutside(ctx context.Context, network string, from netip.Addr, 
 }
 
 // exchange sends a datagram from a new port and returns the answer.
-func (e *env) exchange(ctx context.Context, from netip.Addr, to netip.AddrPort, question []byte, patience time.Duration) ([]byte, error) {
-	c, err := e.dialOutside(ctx, "udp4", from, to)
-	if err != nil {
-		return nil, err
-	}
+func (e *env) exchange(ctx context.Context, from netip.Addr, to netip.AddrPort, question []byte, patience time.Duration) (_ []byte, err error) {
+	defer must.Return(&err)
+	c := must.Get(e.dialOutside(ctx, "udp4", from, to))
 	defer func() { _ = c.Close() }()
 	return converse(c, question, patience)
 }
 
-func converse(c net.Conn, question []byte, patience time.Duration) ([]byte, error) {
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
-	}
-	if _, err := c.Write(question); err != nil {
-		return nil, err
-	}
+func converse(c net.Conn, question []byte, patience time.Duration) (_ []byte, err error) {
+	defer must.Return(&err)
+	must.OK(c.SetDeadline(time.Now().Add(patience)))
+	must.Get(c.Write(question))
 	b := make([]byte, 1<<16)
 	n, err := c.Read(b)
 	return b[:n], err
@@ -91,23 +86,17 @@ func (e *env) silent(ctx context.Context, from netip.Addr, to netip.AddrPort) {
 }
 
 // lookup asks a DNS server for a TXT record.
-func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort) (string, error) {
+func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort) (_ string, err error) {
+	defer must.Return(&err)
 	name := dnsmessage.MustNewName("node.example.")
 	q := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
 		Questions: []dnsmessage.Question{{Name: name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET}},
 	}
-	b, err := q.Pack()
-	if err != nil {
-		return "", err
-	}
-	if b, err = e.exchange(ctx, from, server, b, quick); err != nil {
-		return "", err
-	}
+	b := must.Get(q.Pack())
+	b = must.Get(e.exchange(ctx, from, server, b, quick))
 	var r dnsmessage.Message
-	if err := r.Unpack(b); err != nil {
-		return "", err
-	}
+	must.OK(r.Unpack(b))
 	for _, a := range r.Answers {
 		if txt, ok := a.Body.(*dnsmessage.TXTResource); ok && r.ID == q.ID && len(txt.TXT) == 1 {
 			return txt.TXT[0], nil
@@ -123,7 +112,8 @@ func insecure() *tls.Config {
 
 // https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the
 // server, empty for its address.
-func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, host string, three bool) (answer, string, error) {
+func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, host string, three bool) (_ answer, _ string, err error) {
+	defer must.Return(&err)
 	config := insecure()
 	config.ServerName = host
 	var transport http.RoundTripper = &http.Transport{
@@ -131,17 +121,12 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, hos
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialOutside(ctx, "tcp4", from, to) },
 	}
 	if three {
-		if err := e.outside.Add(ctx, from); err != nil {
-			return answer{}, "", err
-		}
+		must.OK(e.outside.Add(ctx, from))
 		var socket net.PacketConn
-		err := e.outside.Do(func() (err error) {
+		must.OK(e.outside.Do(func() (err error) {
 			socket, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(from, 0).String())
 			return err
-		})
-		if err != nil {
-			return answer{}, "", err
-		}
+		}))
 		q := &quic.Transport{Conn: socket}
 		h := &http3.Transport{TLSClientConfig: config, Dial: func(ctx context.Context, _ string, t *tls.Config, c *quic.Config) (*quic.Conn, error) {
 			return q.Dial(ctx, net.UDPAddrFromAddrPort(to), t, c)
@@ -151,15 +136,9 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, hos
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.String()+"/", nil)
-	if err != nil {
-		return answer{}, "", err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.String()+"/", nil))
 	req.Host = host
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return answer{}, "", err
-	}
+	resp := must.Get((&http.Client{Transport: transport}).Do(req))
 	defer func() { _ = resp.Body.Close() }()
 	a, err := answerOf(resp)
 	return a, resp.Proto, err

@@ -107,33 +107,21 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 			e.stop()
 		}
 	}()
-	e.Cluster, err = realnode.StartCluster(ctx, realnode.ClusterOptions{
+	defer must.Return(&err)
+	e.Cluster = must.Get(realnode.StartCluster(ctx, realnode.ClusterOptions{
 		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
-	})
-	if err != nil {
-		return nil, err
-	}
-	if e.cloud, err = testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
-		return nil, err
-	}
-	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}); err != nil {
-		return nil, err
-	}
-	if e.outside, err = realnode.NewOutside(ctx, balancers); err != nil {
-		return nil, err
-	}
+	}))
+	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))
+	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
+	e.outside = must.Get(realnode.NewOutside(ctx, balancers))
 	var all sync.WaitGroup
 	joined := make([]error, len(at.nodes))
 	for i, o := range at.nodes {
 		all.Go(func() { _, joined[i] = e.Join(ctx, o) })
 	}
 	all.Wait()
-	if err := errors.Join(joined...); err != nil {
-		return nil, err
-	}
-	if err := e.WaitReady(ctx, e.names()...); err != nil {
-		return nil, err
-	}
+	must.OK(errors.Join(joined...))
+	must.OK(e.WaitReady(ctx, e.names()...))
 	return e, must.Catch(func() { e.workload(ctx) })
 }
 

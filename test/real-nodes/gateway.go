@@ -63,29 +63,20 @@ type gatewayFiles struct {
 
 // findGateway returns the files. It does not build Traefik, which takes too long without being asked.
 func findGateway(ctx context.Context, root string) (files gatewayFiles, err error) {
-	if files.CRDs, err = gateway.CRDs(ctx); err != nil {
-		return files, err
-	}
-	traefik, err := gateway.Traefik()
-	if err != nil {
-		return files, err
-	}
+	defer must.Return(&err)
+	files.CRDs = must.Get(gateway.CRDs(ctx))
+	traefik := must.Get(gateway.Traefik())
 	binary, there, err := traefik.Cached(ctx)
 	if err != nil || !there {
 		return files, err
 	}
-	ref, err := gatewayImage(root)
-	if err != nil {
-		return files, err
-	}
+	ref := must.Get(gatewayImage(root))
 	files.Version, files.Image = traefik.Release, filepath.Join(filepath.Dir(binary), archiveName(ref))
 	// Written once: it is large, and its program never changes.
 	if _, err := os.Stat(files.Image); err == nil {
 		return files, nil
 	}
-	if err := realnode.WriteImage(files.Image+".new", ref, binary); err != nil {
-		return files, err
-	}
+	must.OK(realnode.WriteImage(files.Image+".new", ref, binary))
 	return files, os.Rename(files.Image+".new", files.Image)
 }
 

@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -41,35 +43,20 @@ const (
 )
 
 // prepare builds all programs and images, and leaves a description of them for the sandboxes in the environment.
-func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) (*programs, error) {
-	module, err := plane.ModuleDir()
-	if err != nil {
-		return nil, err
-	}
+func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) (_ *programs, err error) {
+	defer must.Return(&err)
+	module := must.Get(plane.ModuleDir())
 	p := &programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
 	for _, m := range minors {
-		if p.Planes[m], err = plane.Ensure(ctx, m, program.Print(stderr)); err != nil {
-			return nil, err
-		}
+		p.Planes[m] = must.Get(plane.Ensure(ctx, m, program.Print(stderr)))
 	}
 	_, _ = fmt.Fprintln(stderr, "Building the programs and images.")
-	if p.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
-		return nil, err
-	}
+	p.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
-	if p.Images, err = realnode.BuildImages(ctx, images, imageVersion); err != nil {
-		return nil, err
-	}
-	if p.Gateway, err = findGateway(ctx, p.Root); err != nil {
-		return nil, err
-	}
-	if err := p.standIns(images); err != nil {
-		return nil, err
-	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
+	p.Images = must.Get(realnode.BuildImages(ctx, images, imageVersion))
+	p.Gateway = must.Get(findGateway(ctx, p.Root))
+	must.OK(p.standIns(images))
+	b := must.Get(json.Marshal(p))
 	return p, os.Setenv(preparedVariable, string(b))
 }
 

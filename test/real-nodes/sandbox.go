@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/traffic"
@@ -86,20 +88,15 @@ func inSandbox(ctx context.Context, j job, log io.Writer) []result {
 }
 
 // inside runs the job of this sandbox and writes its results.
-func inside(ctx context.Context, rate int, stdout, stderr io.Writer) error {
-	p, err := prepared()
-	if err != nil {
-		return err
-	}
+func inside(ctx context.Context, rate int, stdout, stderr io.Writer) (err error) {
+	defer must.Return(&err)
+	p := must.Get(prepared())
 	p.Rate = rate
 	var j job
 	if err := json.Unmarshal([]byte(os.Getenv(jobVariable)), &j); err != nil {
 		return fmt.Errorf("%s: %w", jobVariable, err)
 	}
-	only, err := regexp.Compile(j.Only)
-	if err != nil {
-		return err
-	}
+	only := must.Get(regexp.Compile(j.Only))
 	var all []result
 	for _, c := range chapters() {
 		if c.name == j.Chapter {

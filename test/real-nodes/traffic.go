@@ -135,18 +135,13 @@ func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error
 }
 
 // get sends one request; host is the name in its Host header, empty for that of the URL.
-func get(ctx context.Context, from netip.Addr, url, host string) (answer, error) {
+func get(ctx context.Context, from netip.Addr, url, host string) (_ answer, err error) {
+	defer must.Return(&err)
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return answer{}, err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	req.Host = host
-	resp, err := client.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
+	resp := must.Get(client.Do(req))
 	defer func() { _ = resp.Body.Close() }()
 	return answerOf(resp)
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // hierarchy is a mounted cgroup hierarchy: one of v1, or that of v2.
@@ -94,13 +96,12 @@ func lacking(all []hierarchy) []string {
 }
 
 // make creates a cgroup whose children can have limits.
-func (h hierarchy) make(name string) error {
+func (h hierarchy) make(name string) (err error) {
+	defer must.Return(&err)
 	dir := filepath.Join(h.path, name)
 	if h.v2 {
 		// A cgroup has only the controllers that cgroup.subtree_control of its parent enables.
-		if err := h.delegate(h.path); err != nil {
-			return err
-		}
+		must.OK(h.delegate(h.path))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- a cgroup
 		return err
@@ -115,9 +116,7 @@ func (h hierarchy) make(name string) error {
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
-				return err
-			}
+			must.OK(os.WriteFile(filepath.Join(dir, file), b, 0o600))
 		}
 	}
 	return nil

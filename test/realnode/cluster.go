@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -54,22 +56,18 @@ type Cluster struct {
 const nodeGrace = 16 * time.Second
 
 // StartCluster starts a control plane without nodes. The process must run in a sandbox.
-func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
+func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error) {
+	defer must.Return(&err)
 	dir, inside := Inside()
 	if !inside {
 		return nil, fmt.Errorf("this process does not run in a sandbox, which real nodes need: call realnode.Enter first")
 	}
 	c := &Cluster{o: o, dir: dir, nodes: map[string]*Node{}}
-	var err error
-	if c.network, err = newNetwork(ctx, o.Gateway, o.Public...); err != nil {
-		return nil, err
-	}
-	c.Plane, err = plane.Start(ctx, plane.Options{
+
+	c.network = must.Get(newNetwork(ctx, o.Gateway, o.Public...))
+	c.Plane = must.Get(plane.Start(ctx, plane.Options{
 		Minor: o.Minor, Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	var config *rest.Config
 	if config, err = c.AdminConfig(); err == nil {
 		c.Client, err = kubernetes.NewForConfig(config)
@@ -124,10 +122,7 @@ const readyLimit = 5 * time.Minute
 func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		err := testenv.Wait(ctx, readyLimit, "node "+name+" to be ready", func(ctx context.Context) error {
-			node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			node := must.Get(c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 			for _, condition := range node.Status.Conditions {
 				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
 					return nil

@@ -119,33 +119,21 @@ type nodeMachine struct {
 const machineStart = 2 * time.Minute
 
 // startMachine starts process 1 of a node; dir is the node's folder.
-func startMachine(ctx context.Context, name, dir string) (*nodeMachine, error) {
-	b, err := json.Marshal(machineOptions{Hostname: name})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "machine.json"), b, 0o600); err != nil {
-		return nil, err
-	}
+func startMachine(ctx context.Context, name, dir string) (_ *nodeMachine, err error) {
+	defer must.Return(&err)
+	b := must.Get(json.Marshal(machineOptions{Hostname: name}))
+	must.OK(os.WriteFile(filepath.Join(dir, "machine.json"), b, 0o600))
 	socket := filepath.Join(dir, controlSocket)
-	if err := os.RemoveAll(socket); err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+	must.OK(os.RemoveAll(socket))
+	self := must.Get(os.Executable())
 	m := &nodeMachine{dir: dir, client: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}}}}
-	m.process, err = child.Start(ctx, child.Command{
+	m.process = must.Get(child.Start(ctx, child.Command{
 		Name: name, Path: self, Argv0: nodeStage, Args: []string{dir}, Log: filepath.Join(dir, "log", "machine.log"),
 		Attr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	ctx, cancel := context.WithTimeout(ctx, machineStart)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -173,24 +161,13 @@ func (m *nodeMachine) kill() {
 	m.client.CloseIdleConnections()
 }
 
-func (m *nodeMachine) command(ctx context.Context, o command) (int, error) {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return 0, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node/", bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	resp, err := m.client.Do(req)
-	if err != nil {
-		return 0, err
-	}
+func (m *nodeMachine) command(ctx context.Context, o command) (_ int, err error) {
+	defer must.Return(&err)
+	body := must.Get(json.Marshal(o))
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, "http://node/", bytes.NewReader(body)))
+	resp := must.Get(m.client.Do(req))
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err
-	}
+	b := must.Get(io.ReadAll(resp.Body))
 	var out result
 	if err := json.Unmarshal(b, &out); err != nil {
 		return 0, fmt.Errorf("%s: %w", b, err)

@@ -43,21 +43,19 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 }
 
 // attach gives a node its link and its address.
-func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) error {
+func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) (err error) {
+	defer must.Return(&err)
 	link := fmt.Sprintf("csccm-n%d", o.Number)
 	if _, err := net.InterfaceByName(link); err == nil {
 		// The kernel removes a dead node's namespace and link asynchronously: the link may already be gone.
 		_ = ip(ctx, []string{"link", "delete", link})
 	}
-	err := ip(ctx,
+	must.OK(ip(ctx,
 		[]string{"link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.process.PID())},
 		[]string{"link", "set", link, "master", bridge},
 		[]string{"link", "set", link, "up"},
 		// Pod addresses are routed in the network, as with a CNI plugin that uses routes.
-		[]string{"route", "replace", o.podRange().String(), "via", o.Address.String()})
-	if err != nil {
-		return err
-	}
+		[]string{"route", "replace", o.podRange().String(), "via", o.Address.String()}))
 	for _, step := range [][]string{
 		{"link", "set", "lo", "up"},
 		{"address", "add", netip.PrefixFrom(o.Address, n.gateway.Bits()).String(), "dev", "eth0"},

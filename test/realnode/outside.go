@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -35,9 +37,10 @@ type Outside struct {
 }
 
 // NewOutside returns the namespace beyond the router of the sandbox; public are the addresses that its clients reach.
-func NewOutside(ctx context.Context, public netip.Prefix) (*Outside, error) {
+func NewOutside(ctx context.Context, public netip.Prefix) (_ *Outside, err error) {
+	defer must.Return(&err)
 	if _, err := os.Stat(outsideFile); err != nil {
-		err := ip(ctx,
+		must.OK(ip(ctx,
 			[]string{"netns", "add", outsideName},
 			[]string{"link", "add", outsideLink, "type", "veth", "peer", "name", "eth0", "netns", outsideName},
 			[]string{"address", "add", outsideHere + "/30", "dev", outsideLink},
@@ -46,10 +49,7 @@ func NewOutside(ctx context.Context, public netip.Prefix) (*Outside, error) {
 			[]string{"-n", outsideName, "address", "add", outsidePeer + "/30", "dev", "eth0"},
 			[]string{"-n", outsideName, "link", "set", "eth0", "up"},
 			[]string{"-n", outsideName, "route", "add", public.Masked().String(), "via", outsideHere},
-		)
-		if err != nil {
-			return nil, err
-		}
+		))
 	}
 	ns, err := os.Open(outsideFile)
 	return &Outside{ns: ns, known: map[netip.Addr]bool{}}, err
@@ -95,11 +95,9 @@ func (o *Outside) Do(f func() error) error {
 
 // do must run on a locked thread. It is unlocked only where it is back in its own namespace; else it ends with its
 // goroutine.
-func (o *Outside) do(f func() error) error {
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return err
-	}
+func (o *Outside) do(f func() error) (err error) {
+	defer must.Return(&err)
+	home := must.Get(os.Open("/proc/thread-self/ns/net"))
 	defer func() { _ = home.Close() }()
 	if err := unix.Setns(int(o.ns.Fd()), unix.CLONE_NEWNET); err != nil { // #nosec G115 -- a file descriptor
 		return fmt.Errorf("enter the namespace of clients: %w", err)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (
@@ -29,18 +31,12 @@ type record struct {
 	file *os.File
 }
 
-func newRecord() (*record, error) {
-	dir, err := os.MkdirTemp(tmp(), folderPrefix)
-	if err != nil {
-		return nil, err
-	}
+func newRecord() (_ *record, err error) {
+	defer must.Return(&err)
+	dir := must.Get(os.MkdirTemp(tmp(), folderPrefix))
 	r := &record{Dir: dir}
-	if r.file, err = os.OpenFile(filepath.Join(dir, recordFile), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(r.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, err
-	}
+	r.file = must.Get(os.OpenFile(filepath.Join(dir, recordFile), os.O_CREATE|os.O_RDWR, 0o600))
+	must.OK(syscall.Flock(int(r.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	for _, h := range hierarchies() {
 		if err := h.make(r.cgroup()); err != nil {
 			return nil, errors.Join(err, r.clear())
@@ -65,11 +61,9 @@ func (r *record) clear() error {
 }
 
 // Sweep removes what is left of sandboxes whose keepers were killed.
-func Sweep(log io.Writer) error {
-	found, err := filepath.Glob(filepath.Join(tmp(), folderPrefix+"*"))
-	if err != nil {
-		return err
-	}
+func Sweep(log io.Writer) (err error) {
+	defer must.Return(&err)
+	found := must.Get(filepath.Glob(filepath.Join(tmp(), folderPrefix+"*")))
 	var all []error
 	for _, dir := range found {
 		if r := abandoned(dir); r != nil {

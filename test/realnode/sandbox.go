@@ -97,19 +97,12 @@ func sweepAndRecord(log io.Writer) (*record, error) {
 }
 
 // sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.
-func sandboxInit() error {
-	if err := privateMounts(); err != nil {
-		return err
-	}
+func sandboxInit() (err error) {
+	defer must.Return(&err)
+	must.OK(privateMounts())
 	reap := newReaper()
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	pid, done, err := reap.start(spec{Path: self, Args: append([]string{self}, os.Args[1:]...), Env: os.Environ(), Stdin: true})
-	if err != nil {
-		return err
-	}
+	self := must.Get(os.Executable())
+	pid, done := must.Get2(reap.start(spec{Path: self, Args: append([]string{self}, os.Args[1:]...), Env: os.Environ(), Stdin: true}))
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	for {

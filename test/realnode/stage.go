@@ -93,20 +93,15 @@ type spec struct {
 
 // start starts a process; done receives its status when it has ended.
 func (r *reaper) start(s spec) (pid int, done <-chan syscall.WaitStatus, err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return 0, nil, err
-	}
+	defer must.Return(&err)
+	null := must.Get(os.OpenFile(os.DevNull, os.O_RDWR, 0))
 	defer func() { _ = null.Close() }()
 	files := []uintptr{null.Fd(), os.Stdout.Fd(), os.Stderr.Fd()}
 	if s.Stdin {
 		files[0] = os.Stdin.Fd()
 	}
 	if s.Log != "" {
-		log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return 0, nil, err
-		}
+		log := must.Get(os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 		defer func() { _ = log.Close() }()
 		files[1], files[2] = log.Fd(), log.Fd()
 	}

@@ -9,29 +9,25 @@ import (
 	"context"
 	"net/netip"
 	"path/filepath"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Try starts a node without Kubernetes in the sandbox that this process runs in. Its error says what the machine does
 // not allow: namespaces, cgroups, links, nftables or containerd.
-func Try(ctx context.Context) error {
-	n, err := bare(ctx)
-	if err != nil {
-		return err
-	}
+func Try(ctx context.Context) (err error) {
+	defer must.Return(&err)
+	n := must.Get(bare(ctx))
 	defer n.PowerOff()
-	if err := n.machine.run(ctx, "/usr/sbin/nft", "add", "table", "inet", "csccm-try"); err != nil {
-		return err
-	}
+	must.OK(n.machine.run(ctx, "/usr/sbin/nft", "add", "table", "inet", "csccm-try"))
 	return n.runtime(ctx)
 }
 
 // bare starts a node that is attached to a network and runs no programs.
-func bare(ctx context.Context) (*Node, error) {
+func bare(ctx context.Context) (_ *Node, err error) {
+	defer must.Return(&err)
 	dir, _ := Inside()
-	network, err := newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24"))
-	if err != nil {
-		return nil, err
-	}
+	network := must.Get(newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24")))
 	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
 	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, o.Name), network: network, cgroup: filepath.Join(filepath.Base(dir), o.Name)}
 	if err := n.power(ctx); err != nil {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/creack/pty"
 )
 
@@ -28,7 +30,8 @@ func main() {
 	}
 }
 
-func run() error {
+func run() (err error) {
+	defer must.Return(&err)
 	out := flag.String("o", "", "file to write; empty means standard output")
 	title := flag.String("title", "", "title of the window; empty means the command line")
 	columns := flag.Int("columns", 144, "width of the terminal in characters")
@@ -39,10 +42,7 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	lines, err := record(ctx, *columns, flag.Args())
-	if err != nil {
-		return err
-	}
+	lines := must.Get(record(ctx, *columns, flag.Args()))
 	if secret := suspicious(lines); secret != "" {
 		return fmt.Errorf("the output contains text that looks like a key (%s...): the recording is not written", secret[:6])
 	}

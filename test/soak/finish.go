@@ -22,19 +22,19 @@ import (
 
 // finish removes the faults, waits until CloudStack's state matches the Services,
 // deletes the Services and waits until CloudStack's state is the initial one.
-func (r *run) finish(ctx context.Context) error {
+func (r *run) finish(ctx context.Context) {
 	for _, disarm := range r.disarm {
 		disarm()
 	}
-	must.OK(testenv.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
-		return errors.Join(r.nodesAgree(ctx), r.converged(ctx))
-	}))
+	testenv.Await(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) {
+		must.OK(errors.Join(r.nodesAgree(ctx), r.converged(ctx)))
+	})
 	r.watch.check(ctx)
 	r.served = len(r.services)
 	must.OK(r.env.Clear(ctx))
 	r.services = map[string]*service{}
-	return testenv.Wait(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) error {
-		return errors.Join(r.converged(ctx), r.nothingLeft(ctx))
+	testenv.Await(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) {
+		must.OK(errors.Join(r.converged(ctx), r.nothingLeft(ctx)))
 	})
 }
 

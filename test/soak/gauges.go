@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // sample holds the values of the controller's metrics at one time.
@@ -77,14 +79,9 @@ func (g *gauges) until(ctx context.Context, host string, enough func() bool) {
 }
 
 func read(ctx context.Context, client *http.Client, host string) (s sample, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", host, metricsPort), nil)
-	if err != nil {
-		return s, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return s, err
-	}
+	defer must.Return(&err)
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", host, metricsPort), nil))
+	resp := must.Get(client.Do(req))
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return s, errors.New(resp.Status)
@@ -94,9 +91,7 @@ func read(ctx context.Context, client *http.Client, host string) (s sample, err 
 	for in.Scan() {
 		name, value, _ := strings.Cut(in.Text(), " ")
 		if to := wanted[name]; to != nil {
-			if *to, err = strconv.ParseFloat(value, 64); err != nil {
-				return s, err
-			}
+			*to = must.Get(strconv.ParseFloat(value, 64))
 		}
 	}
 	return s, in.Err()

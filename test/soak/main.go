@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -31,7 +33,8 @@ func main() {
 	}
 }
 
-func command(ctx context.Context) error {
+func command(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	o := options{Out: os.Stdout}
 	flag.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long to make changes; the checks at the end take a minute or two more")
 	flag.Int64Var(&o.Seed, "seed", 0, "seed of the random changes; 0 means the current time")
@@ -44,12 +47,8 @@ func command(ctx context.Context) error {
 	if o.Seed == 0 {
 		o.Seed = time.Now().UnixNano()
 	}
-	var err error
-	if o.Plane, err = plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)); err != nil {
-		return err
-	}
-	if o.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
-		return err
-	}
+
+	o.Plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)))
+	o.Programs = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
 	return soak(ctx, o)
 }

@@ -79,14 +79,13 @@ type run struct {
 
 // soak runs everything and prints the summary.
 func soak(ctx context.Context, o options) (err error) {
+	defer must.Return(&err)
 	r := &run{options: o, services: map[string]*service{}, nodes: map[string]bool{}, done: map[string]int{}}
 	r.random = rand.New(rand.NewPCG(uint64(o.Seed), 1)) // #nosec G115 G404 -- the same seed must give the same changes
 	_, _ = fmt.Fprintf(o.Out, "soak: seed %d, %s, %.0f %% faults\n", o.Seed, o.Duration, 100*o.Faults)
-	if r.env, err = testenv.New(ctx, testenv.Options{
+	r.env = must.Get(testenv.New(ctx, testenv.Options{
 		Programs: o.Programs, Plane: o.Plane, VMs: vms, Nodes: firstNodes, Profile: o.Profile, Extra: foreign, Seed: uint64(o.Seed), // #nosec G115 -- any number is a valid seed
-	}); err != nil {
-		return err
-	}
+	}))
 	defer r.env.Stop()
 	for i := 1; i <= vms; i++ {
 		if name := fmt.Sprintf("w%d", i); i <= firstNodes {
@@ -95,17 +94,13 @@ func soak(ctx context.Context, o options) (err error) {
 			r.spare = append(r.spare, name)
 		}
 	}
-	if r.watch, err = newWatch(ctx, r.env); err != nil {
-		return err
-	}
+	r.watch = must.Get(newWatch(ctx, r.env))
 	r.host = processnode.NewPodIP(ctx)
-	if err := r.start(ctx); err != nil {
-		return err
-	}
+	must.OK(r.start(ctx))
 	begun := time.Now()
 	err = r.change(ctx)
 	took := time.Since(begun)
-	err = errors.Join(err, must.Catch(func() { must.OK(r.finish(ctx)) }))
+	err = errors.Join(err, must.Catch(func() { r.finish(ctx) }))
 	r.print(took)
 	return errors.Join(err, r.watch.err(), r.gauges.err())
 }
@@ -118,13 +113,11 @@ func (r *run) start(ctx context.Context) error {
 }
 
 // arm injects faults of every kind into the configured share of the controller's calls.
-func (r *run) arm() error {
+func (r *run) arm() (err error) {
+	defer must.Return(&err)
 	kinds := []string{"error", "error:code=530", "cut-before", "cut-after", "job-fails", "router-refuses", "throttled:delay=200ms", "delay:delay=500ms"}
 	for _, k := range kinds {
-		f, err := simulator.ParseFault("*:" + k)
-		if err != nil {
-			return err
-		}
+		f := must.Get(simulator.ParseFault("*:" + k))
 		f.Caller, f.Probability = controller, r.Faults/float64(len(kinds))
 		r.disarm = append(r.disarm, r.env.Cloud.Inject(f))
 	}

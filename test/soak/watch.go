@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,16 +47,12 @@ type cloud struct {
 	firewall []cloudstack.FirewallRule
 }
 
-func newWatch(ctx context.Context, env *testenv.Env) (*watch, error) {
+func newWatch(ctx context.Context, env *testenv.Env) (_ *watch, err error) {
+	defer must.Return(&err)
 	w := &watch{env: env, caller: controller, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
-	var err error
-	if w.client, err = env.Cloud.Client("inspector"); err != nil {
-		return nil, err
-	}
-	c, err := w.read(ctx)
-	if err != nil {
-		return nil, err
-	}
+
+	w.client = must.Get(env.Cloud.Client("inspector"))
+	c := must.Get(w.read(ctx))
 	for _, ip := range c.ips {
 		w.before = append(w.before, ip.Address)
 	}
@@ -64,18 +62,16 @@ func newWatch(ctx context.Context, env *testenv.Env) (*watch, error) {
 
 // read lists all addresses and rules of the account.
 func (w *watch) read(ctx context.Context) (c cloud, err error) {
-	if c.ips, err = w.client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{}); err != nil {
-		return c, err
-	}
-	if c.rules, err = w.client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{}); err != nil {
-		return c, err
-	}
+	defer must.Return(&err)
+	c.ips = must.Get(w.client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{}))
+	c.rules = must.Get(w.client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{}))
 	c.firewall, err = w.client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{})
 	return c, err
 }
 
 // describe returns descriptions of objects by ID; a description changes when its object changes.
-func (w *watch) describe(ctx context.Context, c cloud, of func(id string) bool) (map[string]string, error) {
+func (w *watch) describe(ctx context.Context, c cloud, of func(id string) bool) (_ map[string]string, err error) {
+	defer must.Return(&err)
 	out := map[string]string{}
 	for i := range c.ips {
 		if ip := &c.ips[i]; of(ip.ID) {
@@ -87,10 +83,7 @@ func (w *watch) describe(ctx context.Context, c cloud, of func(id string) bool) 
 		if !of(r.ID) {
 			continue
 		}
-		members, err := w.client.ListLoadBalancerMembers(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
+		members := must.Get(w.client.ListLoadBalancerMembers(ctx, r.ID))
 		var names []string
 		for _, m := range members {
 			names = append(names, m.Name)

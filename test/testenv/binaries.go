@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
@@ -38,17 +40,13 @@ type BuildOptions struct {
 
 // Build returns the product's programs and builds them unless BuildOptions.Dir is set.
 // They are linked statically, so that they run in an otherwise empty root directory.
-func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
+func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
+	defer must.Return(&err)
 	dir := o.Dir
-	module, err := plane.ModuleDir()
-	if err != nil {
-		return Binaries{}, err
-	}
+	module := must.Get(plane.ModuleDir())
 	root := filepath.Dir(module)
 	if dir != "" { // programs are started in other folders
-		if dir, err = filepath.Abs(dir); err != nil {
-			return Binaries{}, err
-		}
+		dir = must.Get(filepath.Abs(dir))
 	}
 	if dir == "" {
 		cache, err := os.UserCacheDir()
@@ -57,14 +55,9 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		}
 		// One folder per checkout, so that unchanged programs are not linked again.
 		dir = filepath.Join(cache, "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
-		if err := useBuild(dir, time.Now()); err != nil {
-			return Binaries{}, err
-		}
+		must.OK(useBuild(dir, time.Now()))
 		// Packages are tested in parallel: no process may write a program while another starts it.
-		unlock, err := program.Lock(ctx, dir+".lock", func() {})
-		if err != nil {
-			return Binaries{}, err
-		}
+		unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
 		defer unlock()
 	}
 	b := Binaries{

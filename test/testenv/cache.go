@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // buildLifetime is after how long without a use the programs of a checkout are removed from the cache; no run takes as long. A
@@ -15,17 +17,11 @@ import (
 const buildLifetime = 24 * time.Hour
 
 // useBuild creates the folder of a checkout's programs, and removes those that nobody has used for a while.
-func useBuild(dir string, now time.Time) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	if err := os.Chtimes(dir, now, now); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
+func useBuild(dir string, now time.Time) (err error) {
+	defer must.Return(&err)
+	must.OK(os.MkdirAll(dir, 0o750))
+	must.OK(os.Chtimes(dir, now, now))
+	entries := must.Get(os.ReadDir(filepath.Dir(dir)))
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !e.IsDir() || now.Sub(info.ModTime()) < buildLifetime {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +33,8 @@ type CKS struct {
 }
 
 // Start installs the control plane's objects and the nodes, and returns the kubeconfig of the cluster's administrator.
-func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (string, error) {
+func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (_ string, err error) {
+	defer must.Return(&err)
 	core := k.Cluster.Client.CoreV1()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"}, Data: map[string]string{"ClusterConfiguration": "kubernetesVersion: v" + c.Version + "\n"}}
 	if _, err := core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -41,12 +44,8 @@ func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (string, er
 	if _, err := core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err // CKS keeps a Secret that is there
 	}
-	if err := k.Join(ctx, c, c.Nodes); err != nil {
-		return "", err
-	}
-	if err := k.provider(ctx); err != nil {
-		return "", err
-	}
+	must.OK(k.Join(ctx, c, c.Nodes))
+	must.OK(k.provider(ctx))
 	kubeconfig, err := os.ReadFile(k.Cluster.Kubeconfig)
 	return string(kubeconfig), err
 }
@@ -64,7 +63,8 @@ func (k *CKS) Join(ctx context.Context, c *simulator.InsideCluster, nodes []simu
 	return k.provider(ctx)
 }
 
-func (k *CKS) boot(ctx context.Context, vm simulator.InsideNode, version string) error {
+func (k *CKS) boot(ctx context.Context, vm simulator.InsideNode, version string) (err error) {
+	defer must.Return(&err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old := k.nodes[vm.Name]; old != nil {
@@ -74,10 +74,7 @@ func (k *CKS) boot(ctx context.Context, vm simulator.InsideNode, version string)
 	if vm.Control {
 		o.Labels = map[string]string{rolePrefix + "control-plane": "", corev1.LabelNodeExcludeBalancers: ""}
 	}
-	n, err := k.Cluster.Join(context.WithoutCancel(ctx), o)
-	if err != nil {
-		return err
-	}
+	n := must.Get(k.Cluster.Join(context.WithoutCancel(ctx), o))
 	if k.nodes == nil {
 		k.nodes = map[string]*processnode.Node{}
 	}
@@ -120,11 +117,9 @@ func (k *CKS) Delete(context.Context, *simulator.InsideCluster) error {
 }
 
 // provider deploys Apache's provider as CKS does: unless a line of "kubectl get pods -A" holds cloud-controller-manager.
-func (k *CKS) provider(ctx context.Context) error {
-	pods, err := k.Cluster.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+func (k *CKS) provider(ctx context.Context) (err error) {
+	defer must.Return(&err)
+	pods := must.Get(k.Cluster.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}))
 	for i := range pods.Items {
 		if strings.Contains(pods.Items[i].Namespace+" "+pods.Items[i].Name, PredecessorName) {
 			return nil

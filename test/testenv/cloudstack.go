@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -46,15 +48,10 @@ func StartCloudStackWith(o simulator.Options) (*CloudStack, error) {
 }
 
 // StartCloudStackAt serves a simulator at an address, for clients that cannot reach this process' loopback.
-func StartCloudStackAt(ctx context.Context, address string, o simulator.Options) (*CloudStack, error) {
-	sim, err := simulator.New(o)
-	if err != nil {
-		return nil, err
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
+func StartCloudStackAt(ctx context.Context, address string, o simulator.Options) (_ *CloudStack, err error) {
+	defer must.Return(&err)
+	sim := must.Get(simulator.New(o))
+	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", address))
 	mux := http.NewServeMux()
 	mux.Handle("/client/api", sim.Handler())
 	mux.Handle(integrationPath, rewritePath("/client/api", sim.IntegrationHandler()))
@@ -93,31 +90,24 @@ func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
 }
 
 // Client returns an API client of a user of the world.
-func (c *CloudStack) Client(user string) (*cloudstack.Client, error) {
-	config, err := c.Config(user)
-	if err != nil {
-		return nil, err
-	}
+func (c *CloudStack) Client(user string) (_ *cloudstack.Client, err error) {
+	defer must.Return(&err)
+	config := must.Get(c.Config(user))
 	return cloudstack.NewClient(config)
 }
 
 // Admin runs a command as the operator of the cloud, through the integration port and
 // without credentials, and waits for its job. It returns the content of the answer or
 // the result of the job.
-func (c *CloudStack) Admin(ctx context.Context, command string, params map[string]string) (map[string]any, error) {
-	answer, err := c.call(ctx, command, params)
-	if err != nil {
-		return nil, err
-	}
+func (c *CloudStack) Admin(ctx context.Context, command string, params map[string]string) (_ map[string]any, err error) {
+	defer must.Return(&err)
+	answer := must.Get(c.call(ctx, command, params))
 	id, ok := answer["jobid"].(string)
 	if !ok {
 		return answer, nil
 	}
 	for {
-		job, err := c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id})
-		if err != nil {
-			return nil, err
-		}
+		job := must.Get(c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id}))
 		switch status, _ := job["jobstatus"].(float64); status {
 		case 0:
 		case 1:
@@ -134,24 +124,16 @@ func (c *CloudStack) Admin(ctx context.Context, command string, params map[strin
 	}
 }
 
-func (c *CloudStack) call(ctx context.Context, command string, params map[string]string) (map[string]any, error) {
+func (c *CloudStack) call(ctx context.Context, command string, params map[string]string) (_ map[string]any, err error) {
+	defer must.Return(&err)
 	query := url.Values{"command": {command}, "response": {"json"}}
 	for k, v := range params {
 		query.Set(k, v)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil))
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
+	body := must.Get(io.ReadAll(resp.Body))
 	var envelope map[string]map[string]any
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", command, resp.Status, err)

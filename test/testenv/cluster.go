@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,11 +61,9 @@ func ExampleNodes() []processnode.Options {
 }
 
 // StartCluster starts a control plane without nodes.
-func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
-	p, err := plane.Start(ctx, o.Plane)
-	if err != nil {
-		return nil, err
-	}
+func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error) {
+	defer must.Return(&err)
+	p := must.Get(plane.Start(ctx, o.Plane))
 	c, err := NewCluster(p, o)
 	if err != nil {
 		p.Stop()
@@ -91,7 +91,8 @@ func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
 // Join starts a node and sets the options that all nodes of the cluster share. Role
 // labels are set by the admin afterwards, as kubeadm does: NodeRestriction does not
 // allow kubelets to set them.
-func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode.Node, error) {
+func (c *Cluster) Join(ctx context.Context, o processnode.Options) (_ *processnode.Node, err error) {
+	defer must.Return(&err)
 	o.ControlPlane, o.Heartbeat = c.Plane, c.o.Heartbeat
 	o.Images = maps.Clone(c.o.Images)
 	if o.Images == nil {
@@ -107,20 +108,14 @@ func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode
 		}
 	}
 	o.Labels = own
-	n, err := processnode.Start(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+	n := must.Get(processnode.Start(ctx, o))
 	c.mu.Lock()
 	c.nodes = append(c.nodes, n)
 	c.mu.Unlock()
 	if len(roles) == 0 {
 		return n, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roles}})
-	if err != nil {
-		return nil, err
-	}
+	patch := must.Get(json.Marshal(map[string]any{"metadata": map[string]any{"labels": roles}}))
 	_, err = c.Client.CoreV1().Nodes().Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return n, err
 }

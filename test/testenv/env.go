@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -81,47 +83,26 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 			env.Stop()
 		}
 	}()
-	if env.dir, err = os.MkdirTemp("", "csccm-bench-"); err != nil {
-		return nil, err
-	}
+	defer must.Return(&err)
+	env.dir = must.Get(os.MkdirTemp("", "csccm-bench-"))
 	env.CloudConfig = filepath.Join(env.dir, "cloud-config")
-	if env.Latency, err = simulator.Profile(o.Profile); err != nil {
-		return nil, err
-	}
-	w, err := simulator.LoadWorld(strings.NewReader(cmp.Or(o.World, world(o.VMs)) + o.Extra))
-	if err != nil {
-		return nil, err
-	}
+	env.Latency = must.Get(simulator.Profile(o.Profile))
+	w := must.Get(simulator.LoadWorld(strings.NewReader(cmp.Or(o.World, world(o.VMs)) + o.Extra)))
 	if env.Cloud, err = StartCloudStackWith(simulator.Options{World: w, Latency: env.Latency, Seed: o.Seed}); err != nil { //nolint:contextcheck // the server outlives the call
 		return nil, err
 	}
-	if err := env.configure(0); err != nil {
-		return nil, err
-	}
-	client, err := env.Cloud.Client("inspector")
-	if err != nil {
-		return nil, err
-	}
-	list, err := client.ListVirtualMachines(ctx, cloudstack.VMQuery{})
-	if err != nil {
-		return nil, err
-	}
+	must.OK(env.configure(0))
+	client := must.Get(env.Cloud.Client("inspector"))
+	list := must.Get(client.ListVirtualMachines(ctx, cloudstack.VMQuery{}))
 	for i := range list {
 		env.vms[list[i].Name] = list[i].ID
 	}
 	if !env.borrowed {
-		if env.Plane, err = plane.Start(ctx, plane.Options{Binary: o.Plane, APIOnly: true}); err != nil {
-			return nil, err
-		}
+		env.Plane = must.Get(plane.Start(ctx, plane.Options{Binary: o.Plane, APIOnly: true}))
 	}
-	config, err := env.AdminConfig()
-	if err != nil {
-		return nil, err
-	}
+	config := must.Get(env.AdminConfig())
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	if env.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
+	env.Client = must.Get(kubernetes.NewForConfig(config))
 	return env, env.Join(ctx, 1, o.Nodes)
 }
 
@@ -173,11 +154,9 @@ func (env *Env) Kill() {
 }
 
 // configure writes the controller's cloud-config; rate is its rate-limit: calls per second, 0 for none, or cloudconfig.AutoRate.
-func (env *Env) configure(rate float64) error {
-	config, err := env.Cloud.Config(User)
-	if err != nil {
-		return err
-	}
+func (env *Env) configure(rate float64) (err error) {
+	defer must.Return(&err)
+	config := must.Get(env.Cloud.Config(User))
 	config.RateLimit = rate
 	return os.WriteFile(env.CloudConfig, config.Render(), 0o600)
 }
@@ -201,12 +180,10 @@ func (env *Env) Launch(ctx context.Context, rate float64, args ...string) error 
 }
 
 // Spawn starts the controller and returns at once.
-func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) error {
+func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) (err error) {
+	defer must.Return(&err)
 	env.Kill()
-	err := env.configure(rate)
-	if err != nil {
-		return err
-	}
+	must.OK(env.configure(rate))
 	env.Controller, err = child.Start(ctx, child.Command{
 		Name: "cloudstack-ccm", Path: env.programs.Controller, Log: filepath.Join(env.dir, "controller.log"), Dir: env.dir, Env: []string{"TMPDIR=" + env.dir},
 		Args: append([]string{
@@ -247,16 +224,12 @@ func (env *Env) Served(ctx context.Context, n int) error {
 }
 
 // Clear deletes all Services and waits until the controller has removed their load balancers.
-func (env *Env) Clear(ctx context.Context) error {
-	list, err := env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+func (env *Env) Clear(ctx context.Context) (err error) {
+	defer must.Return(&err)
+	list := must.Get(env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{}))
 	for i := range list.Items {
 		if list.Items[i].Spec.Type == corev1.ServiceTypeLoadBalancer {
-			if err := env.Client.CoreV1().Services(Namespace).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
+			must.OK(env.Client.CoreV1().Services(Namespace).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}))
 		}
 	}
 	return env.Until(ctx, "the Services to be deleted", func() bool {

@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/plane"
 )
 
 // Helm returns the path of the helm program. The first call on a machine builds it, in some minutes, from its Go module
 // in the version of release/tools/helm.
-func Helm(ctx context.Context, building func()) (string, error) {
-	module, err := plane.ModuleDir()
-	if err != nil {
-		return "", err
-	}
+func Helm(ctx context.Context, building func()) (_ string, err error) {
+	defer must.Return(&err)
+	module := must.Get(plane.ModuleDir())
 	root := filepath.Dir(module)
 	pins := filepath.Join(root, "release", "tools", "helm", "go.mod")
 	text, err := os.ReadFile(pins) // #nosec G304 -- a file of this checkout
@@ -40,14 +40,9 @@ func Helm(ctx context.Context, building func()) (string, error) {
 	if building != nil {
 		building()
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return "", err
-	}
+	must.OK(os.MkdirAll(filepath.Dir(path), 0o750))
 	// Each process builds in its own folder and renames the result, so that parallel builds do not interfere.
-	work, err := os.MkdirTemp(filepath.Dir(path), "build-")
-	if err != nil {
-		return "", err
-	}
+	work := must.Get(os.MkdirTemp(filepath.Dir(path), "build-"))
 	defer func() { _ = os.RemoveAll(work) }()
 	built := filepath.Join(work, "helm")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-modfile="+pins, "-ldflags=-s -w", "-o", built, "helm.sh/helm/v3/cmd/helm") // #nosec G204 -- fixed arguments

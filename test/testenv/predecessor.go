@@ -8,6 +8,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -43,23 +45,17 @@ const PredecessorName = "cloud-controller-manager"
 const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // Create creates the objects of the predecessor.
-func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) error {
+func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) (err error) {
+	defer must.Return(&err)
 	meta := metav1.ObjectMeta{Name: PredecessorName, Namespace: metav1.NamespaceSystem}
 	all := []string{"*"}
-	_, err := client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
+	must.Get(client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))
 	role := metav1.ObjectMeta{Name: "system:" + PredecessorName}
-	if _, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+	must.Get(client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}))
+	must.Get(client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: PredecessorName}},
-	}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
+	}, metav1.CreateOptions{}))
 	labels, replicas := map[string]string{"k8s-app": PredecessorName}, int32(1)
 	selector, template := &metav1.LabelSelector{MatchLabels: labels}, p.template(labels)
 	if p.DaemonOn != "" {
@@ -99,7 +95,8 @@ func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 // RulesOfOld changes rules to those of older providers: at port 80 a name without
 // protocol, and at port 8080 a plain tcp rule, which they create for a Service whose
 // PROXY protocol annotation is "enabled".
-func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string]Rule) error {
+func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string]Rule) (err error) {
+	defer must.Return(&err)
 	for id, r := range rules {
 		name, protocol := r.Name, r.Protocol
 		switch r.PublicPort {
@@ -108,25 +105,18 @@ func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string
 		case 8080:
 			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
 		}
-		s, err := client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm})
-		if err != nil {
-			return err
-		}
-		if _, err := client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID); err != nil {
-			return err
-		}
+		s := must.Get(client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm}))
+		must.Get(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
 	}
 	return nil
 }
 
 // RulesByID returns the rules of public addresses by ID.
-func RulesByID(ctx context.Context, client *cloudstack.Client, addresses ...string) (map[string]Rule, error) {
+func RulesByID(ctx context.Context, client *cloudstack.Client, addresses ...string) (_ map[string]Rule, err error) {
+	defer must.Return(&err)
 	all := map[string]Rule{}
 	for _, address := range addresses {
-		list, err := Rules(ctx, client, address)
-		if err != nil {
-			return nil, err
-		}
+		list := must.Get(Rules(ctx, client, address))
 		for _, r := range list {
 			all[r.ID] = r
 		}

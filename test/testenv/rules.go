@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -21,20 +23,15 @@ type Rule struct {
 
 // Rules returns the rules of one public address, or all rules of the client's user for "",
 // sorted by address and port.
-func Rules(ctx context.Context, client *cloudstack.Client, address string) ([]Rule, error) {
-	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
-	if err != nil {
-		return nil, err
-	}
+func Rules(ctx context.Context, client *cloudstack.Client, address string) (_ []Rule, err error) {
+	defer must.Return(&err)
+	list := must.Get(client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{}))
 	var rules []Rule
 	for _, r := range list {
 		if address != "" && r.PublicIP != address {
 			continue
 		}
-		members, err := client.ListLoadBalancerMembers(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
+		members := must.Get(client.ListLoadBalancerMembers(ctx, r.ID))
 		var names []string
 		for _, m := range members {
 			names = append(names, m.Name)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/child"
 )
 
@@ -42,20 +44,16 @@ const (
 )
 
 // StartSimulator starts cloudstack-sim on a free loopback port and returns when it answers.
-func StartSimulator(ctx context.Context, o SimulatorOptions) (*Simulator, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
-	}
+func StartSimulator(ctx context.Context, o SimulatorOptions) (_ *Simulator, err error) {
+	defer must.Return(&err)
+	must.OK(os.MkdirAll(o.Dir, 0o700))
 	ready := filepath.Join(o.Dir, "ready.json")
 	s := &Simulator{Log: filepath.Join(o.Dir, "cloudstack-sim.log")}
-	var err error
-	s.process, err = child.Start(ctx, child.Command{
+
+	s.process = must.Get(child.Start(ctx, child.Command{
 		Name: "cloudstack-sim", Path: o.Binary, Log: s.Log, Dir: o.Dir, Env: []string{"TMPDIR=" + o.Dir},
 		Args: append([]string{"--listen", "127.0.0.1:0", "--print-keys=false", "--log-calls", "--ready-file", ready}, o.Args...),
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	err = Wait(ctx, simulatorStart, "cloudstack-sim to answer", func(context.Context) error {
 		if err := s.process.Err(); err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -66,27 +68,23 @@ func (env *Env) Destroy(ctx context.Context, name string) error {
 }
 
 // NotReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
-func (env *Env) NotReady(ctx context.Context, name string) error {
-	n, err := env.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+func (env *Env) NotReady(ctx context.Context, name string) (err error) {
+	defer must.Return(&err)
+	n := must.Get(env.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	_, err = env.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
 	return err
 }
 
 // Deploy deploys a VM like the others.
-func (env *Env) Deploy(ctx context.Context, name string) error {
+func (env *Env) Deploy(ctx context.Context, name string) (err error) {
+	defer must.Return(&err)
 	params := map[string]string{"name": name, "account": "k8s"}
 	for param, from := range map[string][2]string{
 		"zoneid": {"listZones", "zone"}, "serviceofferingid": {"listServiceOfferings", "serviceoffering"}, "networkids": {"listNetworks", "network"},
 		"templateid": {"listTemplates", "template"}, "domainid": {"listDomains", "domain"},
 	} {
-		list, err := env.admin(ctx, from[0], map[string]string{"listall": "true", "templatefilter": "all"})
-		if err != nil {
-			return err
-		}
+		list := must.Get(env.admin(ctx, from[0], map[string]string{"listall": "true", "templatefilter": "all"}))
 		items, _ := list[from[1]].([]any)
 		if len(items) == 0 {
 			return fmt.Errorf("%s returned an empty list", from[0])
@@ -94,10 +92,7 @@ func (env *Env) Deploy(ctx context.Context, name string) error {
 		first, _ := items[0].(map[string]any)
 		params[param], _ = first["id"].(string)
 	}
-	answer, err := env.admin(ctx, "deployVirtualMachine", params)
-	if err != nil {
-		return err
-	}
+	answer := must.Get(env.admin(ctx, "deployVirtualMachine", params))
 	vm, _ := answer["virtualmachine"].(map[string]any)
 	id, ok := vm["id"].(string)
 	if !ok {

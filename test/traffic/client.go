@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Options configures a client.
@@ -198,13 +200,11 @@ type session struct {
 	ended bool // the last response had "Connection: close", which load balancers that parse HTTP send
 }
 
-func (c *Client) open(ctx context.Context, t string) (*session, error) {
+func (c *Client) open(ctx context.Context, t string) (_ *session, err error) {
+	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t)
-	if err != nil {
-		return nil, err
-	}
+	conn := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", t))
 	return &session{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
@@ -216,23 +216,15 @@ func (s *session) close() {
 
 // ask sends a request, checks that the answer belongs to it and returns the backend's name.
 func (s *session) ask(limit time.Duration) (backend string, err error) {
+	defer must.Return(&err)
 	s.asked++
-	if err := s.conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		return "", err
-	}
+	must.OK(s.conn.SetDeadline(time.Now().Add(limit)))
 	question := fmt.Sprintf("/request-%d", s.asked)
-	if _, err := fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", question, s.conn.RemoteAddr()); err != nil {
-		return "", err
-	}
-	resp, err := http.ReadResponse(s.in, nil)
-	if err != nil {
-		return "", err
-	}
+	must.Get(fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", question, s.conn.RemoteAddr()))
+	resp := must.Get(http.ReadResponse(s.in, nil))
 	s.ended = resp.Close
 	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return "", err
-	}
+	must.OK(errors.Join(err, resp.Body.Close()))
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("answer %s", resp.Status)
 	}

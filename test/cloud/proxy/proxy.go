@@ -22,6 +22,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/shape"
 )
@@ -111,11 +113,9 @@ func New(o Options) (*Proxy, error) {
 }
 
 // Listen serves calls of one kind of caller on a free port of loopback and returns the URL of the API there.
-func (p *Proxy) Listen(ctx context.Context, who string) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
+func (p *Proxy) Listen(ctx context.Context, who string) (_ string, err error) {
+	defer must.Return(&err)
+	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
 	s := &http.Server{ReadHeaderTimeout: headerLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(who, w, r) })}
 	p.servers = append(p.servers, s)
 	go func() { _ = s.Serve(l) }()
@@ -200,13 +200,11 @@ type answer struct {
 	body   []byte
 }
 
-func (p *Proxy) forward(ctx context.Context, r *http.Request, body []byte) (*answer, error) {
+func (p *Proxy) forward(ctx context.Context, r *http.Request, body []byte) (_ *answer, err error) {
+	defer must.Return(&err)
 	u := *p.upstream
 	u.RawQuery = r.URL.RawQuery
-	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(body)))
 	for _, k := range []string{"Content-Type", "Cookie", "User-Agent", "Accept"} {
 		if v := r.Header.Values(k); len(v) > 0 {
 			req.Header[k] = v
@@ -218,9 +216,7 @@ func (p *Proxy) forward(ctx context.Context, r *http.Request, body []byte) (*ans
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a := &answer{status: resp.StatusCode, header: resp.Header.Clone()}
-	if a.body, err = io.ReadAll(resp.Body); err != nil {
-		return nil, err
-	}
+	a.body = must.Get(io.ReadAll(resp.Body))
 	// Cookies for https alone would not come back over this proxy's http.
 	for i, c := range a.header["Set-Cookie"] {
 		a.header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
@@ -33,7 +35,8 @@ func NewRecorder(dir string) (*Recorder, error) {
 }
 
 // Write writes an exchange.
-func (r *Recorder) Write(command, caller string, params url.Values, status int, contentType string, answer any) error {
+func (r *Recorder) Write(command, caller string, params url.Values, status int, contentType string, answer any) (err error) {
+	defer must.Return(&err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of, end := command, ""
@@ -51,16 +54,10 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 		delete(p, k)
 	}
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
-	response, err := json.Marshal(r.clean.Value("", answer))
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(recordings.Recording{
+	response := must.Get(json.Marshal(r.clean.Value("", answer)))
+	text := must.Get(json.MarshalIndent(recordings.Recording{
 		Case: name, Command: command, Caller: caller, Params: r.clean.object(p), HTTPStatus: status, ContentType: contentType, Response: response,
-	}, "", " ")
-	if err != nil {
-		return err
-	}
+	}, "", " "))
 	return os.WriteFile(filepath.Join(r.dir, name+".json"), append(text, '\n'), 0o600)
 }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
@@ -35,7 +37,8 @@ func (c *Contract) AddSimulator() error {
 }
 
 // Save writes what the contract has beyond another one, as simulator.json has it.
-func (c *Contract) Save(path string, beyond *Contract) error {
+func (c *Contract) Save(path string, beyond *Contract) (err error) {
+	defer must.Return(&err)
 	rest := NewContract()
 	for command, paths := range c.known {
 		for member, types := range paths {
@@ -46,10 +49,7 @@ func (c *Contract) Save(path string, beyond *Contract) error {
 			}
 		}
 	}
-	text, err := json.MarshalIndent(rest.known, "", " ")
-	if err != nil {
-		return err
-	}
+	text := must.Get(json.MarshalIndent(rest.known, "", " "))
 	return os.WriteFile(path, append(text, '\n'), 0o644) // #nosec G306 -- a file of the checkout
 }
 
@@ -57,11 +57,9 @@ func (c *Contract) Save(path string, beyond *Contract) error {
 var notCommands = map[string]bool{"raw": true, "": true}
 
 // Load reads folders of recordings into a contract.
-func Load(dirs ...string) (*Contract, error) {
-	all, err := recordings.Read(dirs...)
-	if err != nil {
-		return nil, err
-	}
+func Load(dirs ...string) (_ *Contract, err error) {
+	defer must.Return(&err)
+	all := must.Get(recordings.Read(dirs...))
 	c := NewContract()
 	for _, r := range all {
 		if notCommands[r.Command] {

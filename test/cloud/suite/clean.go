@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/proxy"
@@ -25,11 +27,9 @@ type CleanOptions struct {
 }
 
 // Clean removes what runs have left in a cloud.
-func Clean(ctx context.Context, o Options, c CleanOptions) error {
-	journals, err := world.Journals(o.JournalDir)
-	if err != nil {
-		return err
-	}
+func Clean(ctx context.Context, o Options, c CleanOptions) (err error) {
+	defer must.Return(&err)
+	journals := must.Get(world.Journals(o.JournalDir))
 	var runs, there []string
 	for _, j := range journals {
 		if j.URL != o.URL || c.Run != "" && c.Run != j.Run {
@@ -37,18 +37,14 @@ func Clean(ctx context.Context, o Options, c CleanOptions) error {
 		}
 		runs = append(runs, j.Run)
 		if strings.HasPrefix(filepath.Base(j.Dir), world.Prefix) {
-			if err := os.RemoveAll(j.Dir); err != nil {
-				return err
-			}
+			must.OK(os.RemoveAll(j.Dir))
 		}
 	}
 	// Looking for runs changes nothing, so the guard of no run lets it pass.
-	if err := o.through(ctx, "none00", func(cl *world.Cleaner) error {
+	must.OK(o.through(ctx, "none00", func(cl *world.Cleaner) error {
 		there, err = world.Runs(ctx, cl.API)
 		return err
-	}); err != nil {
-		return err
-	}
+	}))
 	switch {
 	case c.All:
 		runs = append(runs, there...)
@@ -78,26 +74,19 @@ func Clean(ctx context.Context, o Options, c CleanOptions) error {
 }
 
 // forget removes the journal of a run of which nothing is left.
-func forget(dir, run string) error {
-	j, err := world.OpenJournal(dir, run)
-	if err != nil {
-		return err
-	}
+func forget(dir, run string) (err error) {
+	defer must.Return(&err)
+	j := must.Get(world.OpenJournal(dir, run))
 	return j.Close(true)
 }
 
 // through does something behind the proxy and guard of a run.
-func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner) error) error {
+func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner) error) (err error) {
+	defer must.Return(&err)
 	g := guard.New(world.PrefixOf(run))
-	p, err := proxy.New(proxy.Options{Upstream: o.URL, CAFile: o.CAFile, Guard: g})
-	if err != nil {
-		return err
-	}
+	p := must.Get(proxy.New(proxy.Options{Upstream: o.URL, CAFile: o.CAFile, Guard: g}))
 	defer p.Stop()
-	url, err := p.Listen(ctx, proxy.Suite)
-	if err != nil {
-		return err
-	}
+	url := must.Get(p.Listen(ctx, proxy.Suite))
 	c := &world.Cleaner{Run: run, API: api.New(url, o.Who), Guard: g, Log: func(format string, a ...any) { _, _ = fmt.Fprintf(o.Log, "  "+format+"\n", a...) }}
 	err = do(c)
 	if lerr := c.API.Logout(context.WithoutCancel(ctx)); err == nil {

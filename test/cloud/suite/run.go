@@ -183,16 +183,14 @@ func (r *Run) clean(ctx context.Context) error {
 }
 
 // nothingLeft looks in a simulator, in which only this run was, whether it is as it was before.
-func (r *Run) nothingLeft(ctx context.Context) error {
+func (r *Run) nothingLeft(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	var left []string
 	for _, l := range [][2]string{
 		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listLoadBalancerRules", "loadbalancerrule"},
 		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
 	} {
-		answer, err := r.simulator.Admin(ctx, l[0], map[string]string{"listall": "true"})
-		if err != nil {
-			return err
-		}
+		answer := must.Get(r.simulator.Admin(ctx, l[0], map[string]string{"listall": "true"}))
 		if n := len(api.Object(answer).Objects(l[1])); n > 0 {
 			left = append(left, fmt.Sprintf("%d objects in %s", n, l[0]))
 		}

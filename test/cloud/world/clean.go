@@ -122,7 +122,8 @@ func (c *Cleaner) named(name string) bool {
 }
 
 // list returns the run's objects of a kind.
-func (c *Cleaner) list(ctx context.Context, command, object, domain, project string) ([]api.Object, error) {
+func (c *Cleaner) list(ctx context.Context, command, object, domain, project string) (_ []api.Object, err error) {
+	defer must.Return(&err)
 	params := api.Params{"listall": "true"}
 	if project != "" {
 		params = api.Params{"projectid": project}
@@ -130,10 +131,7 @@ func (c *Cleaner) list(ctx context.Context, command, object, domain, project str
 		params["domainid"] = domain
 		params["isrecursive"] = "true"
 	}
-	list, err := c.API.List(ctx, command, object, params)
-	if err != nil {
-		return nil, err
-	}
+	list := must.Get(c.API.List(ctx, command, object, params))
 	list = slices.DeleteFunc(list, func(o api.Object) bool { return !c.mine(o, domain) })
 	for _, o := range list {
 		c.Guard.Adopt(o.Text("id"), "has the prefix of the run, or is in its domain")

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Journal is the record of what a run makes. Each entry is on the disk before the call that makes the object, so that
@@ -61,14 +63,12 @@ func OpenJournal(dir, run string) (*Journal, error) {
 }
 
 // Add writes an entry to the disk.
-func (j *Journal) Add(e Entry) error {
+func (j *Journal) Add(e Entry) (err error) {
+	defer must.Return(&err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e.Time = time.Now().UTC()
-	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+	text := must.Get(json.Marshal(e))
 	if _, err := j.file.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/cloud/api"
 )
 
@@ -74,7 +76,8 @@ func (w *World) VMs(ctx context.Context, projectID, network string, names ...str
 	return vms, errors.Join(errs...)
 }
 
-func (w *World) vm(ctx context.Context, projectID, network, name string) (VM, error) {
+func (w *World) vm(ctx context.Context, projectID, network, name string) (_ VM, err error) {
+	defer must.Return(&err)
 	params := api.Params{
 		"name": name, "displayname": name, "zoneid": w.Offers.ZoneID, "serviceofferingid": w.Offers.ServiceOffering, "templateid": w.Offers.Template,
 		"networkids": network,
@@ -82,10 +85,7 @@ func (w *World) vm(ctx context.Context, projectID, network, name string) (VM, er
 	if projectID != "" {
 		params["projectid"] = projectID
 	}
-	o, err := w.Make(ctx, w.User, "VM", "deployVirtualMachine", params)
-	if err != nil {
-		return VM{}, err
-	}
+	o := must.Get(w.Make(ctx, w.User, "VM", "deployVirtualMachine", params))
 	vm := VM{ID: o.Text("id"), Name: name, Address: address(o)}
 	if vm.Address == "" {
 		return vm, fmt.Errorf("VM %s has no address", name)
@@ -104,11 +104,9 @@ func address(vm api.Object) string {
 }
 
 // Lent finds VMs of the account that the user lends to the run, by name, and their network.
-func (w *World) Lent(ctx context.Context, names []string) ([]VM, Network, error) {
-	list, err := w.User.List(ctx, "listVirtualMachines", "virtualmachine", nil)
-	if err != nil {
-		return nil, Network{}, err
-	}
+func (w *World) Lent(ctx context.Context, names []string) (_ []VM, _ Network, err error) {
+	defer must.Return(&err)
+	list := must.Get(w.User.List(ctx, "listVirtualMachines", "virtualmachine", nil))
 	var vms []VM
 	network := Network{}
 	for _, name := range names {

@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/internal/program"
 )
@@ -26,24 +28,16 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	traefik, err := gateway.Traefik()
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, args []string) (err error) {
+	defer must.Return(&err)
+	traefik := must.Get(gateway.Traefik())
 	switch {
 	case len(args) == 0:
-		path, err := traefik.Ensure(ctx, program.Print(os.Stderr))
-		if err != nil {
-			return err
-		}
+		path := must.Get(traefik.Ensure(ctx, program.Print(os.Stderr)))
 		fmt.Println(path)
 		return nil
 	case len(args) == 1 && args[0] == "list":
-		_, there, err := traefik.Cached(ctx)
-		if err != nil {
-			return err
-		}
+		_, there := must.Get2(traefik.Cached(ctx))
 		fmt.Println(traefik.Release, map[bool]string{true: "built", false: "missing"}[there])
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
@@ -28,35 +30,27 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
+	defer must.Return(&err)
 	minors := plane.Minors() // the newest first
 	switch {
 	case len(args) == 0:
 		minors = minors[:1]
 	case len(args) == 1 && args[0] == "list":
 		for _, minor := range minors {
-			_, there, err := plane.Cached(ctx, minor)
-			if err != nil {
-				return err
-			}
+			_, there := must.Get2(plane.Cached(ctx, minor))
 			fmt.Println(minor, map[bool]string{true: "built", false: "missing"}[there])
 		}
 		return nil
 	case len(args) > 1 || args[0] != "all":
 		minors = nil
 		for _, arg := range args {
-			minor, err := plane.ParseMinor(arg)
-			if err != nil {
-				return err
-			}
+			minor := must.Get(plane.ParseMinor(arg))
 			minors = append(minors, minor)
 		}
 	}
 	for _, minor := range minors {
-		path, err := plane.Ensure(ctx, minor, program.Print(os.Stderr))
-		if err != nil {
-			return err
-		}
+		path := must.Get(plane.Ensure(ctx, minor, program.Print(os.Stderr)))
 		fmt.Println(path)
 	}
 	return nil

@@ -11,15 +11,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // shell runs a POSIX shell script as a child.
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
 	p, err := Start(t.Context(), Command{Name: "sh", Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "logs", "sh.log")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
 	return p
 }
@@ -76,13 +76,9 @@ func TestHostname(t *testing.T) {
 		t.Skip("needs root on Linux")
 	}
 	before, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := Start(t.Context(), Command{Name: "uname", Path: "/bin/uname", Args: []string{"-n"}, Log: filepath.Join(t.TempDir(), "log"), Hostname: "pod-7"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	<-p.Done()
 	if got := Tail(p.Log, 1); got != "  pod-7" {
 		t.Errorf("the child sees the name %q", got)

@@ -13,17 +13,20 @@ import (
 // failure is what OK panics with.
 type failure struct{ error }
 
+// Return makes the error that ended the work the result of a function, which defers it and may then use this package.
+func Return(err *error) {
+	if r := recover(); r != nil {
+		f, ours := r.(failure)
+		if !ours {
+			panic(r)
+		}
+		*err = f.error
+	}
+}
+
 // Catch does a piece of work and returns the error that ended it, or nil.
 func Catch(work func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			f, ours := r.(failure)
-			if !ours {
-				panic(r)
-			}
-			err = f.error
-		}
-	}()
+	defer Return(&err)
 	work()
 	return nil
 }

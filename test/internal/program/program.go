@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Program is a program that is built from a module of its own.
@@ -67,10 +69,8 @@ func (p Progress) String() string {
 // Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
 // exists.
 func (p Program) Cached(ctx context.Context) (path string, there bool, err error) {
-	dir, err := p.cacheDir(ctx)
-	if err != nil {
-		return "", false, err
-	}
+	defer must.Return(&err)
+	dir := must.Get(p.cacheDir(ctx))
 	path = filepath.Join(dir, p.Name)
 	_, err = os.Stat(path)
 	return path, err == nil, nil
@@ -79,7 +79,8 @@ func (p Program) Cached(ctx context.Context) (path string, there bool, err error
 // Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes. When
 // several processes call Ensure at the same time, one builds and the others wait. Meanwhile report is called about once
 // a second; it may be nil.
-func (p Program) Ensure(ctx context.Context, report func(Progress)) (string, error) {
+func (p Program) Ensure(ctx context.Context, report func(Progress)) (_ string, err error) {
+	defer must.Return(&err)
 	path, there, err := p.Cached(ctx)
 	if err != nil || there {
 		return path, err
@@ -91,16 +92,11 @@ func (p Program) Ensure(ctx context.Context, report func(Progress)) (string, err
 		}
 	}
 	cache := filepath.Dir(filepath.Dir(path))
-	if err := os.MkdirAll(cache, 0o750); err != nil {
-		return "", err
-	}
+	must.OK(os.MkdirAll(cache, 0o750))
 	start := time.Now()
-	unlock, err := Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() {
+	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() {
 		send(Progress{Elapsed: time.Since(start), Waiting: true})
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -113,13 +109,14 @@ func (p Program) Ensure(ctx context.Context, report func(Progress)) (string, err
 }
 
 // cacheDir returns the folder of the program. Its name depends on everything that the program is built from.
-func (p Program) cacheDir(ctx context.Context) (string, error) {
+func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
+	defer must.Return(&err)
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no cache folder for %s: %w", p.What, err)
 	}
 	sum := sha256.New()
-	err = filepath.WalkDir(p.Source, func(path string, d fs.DirEntry, err error) error {
+	must.OK(filepath.WalkDir(p.Source, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -132,14 +129,8 @@ func (p Program) cacheDir(ctx context.Context) (string, error) {
 			_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(name), len(b), b)
 		}
 		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	goVersion, err := goOutput(ctx, p.Source, "env", "GOVERSION")
-	if err != nil {
-		return "", err
-	}
+	}))
+	goVersion := must.Get(goOutput(ctx, p.Source, "env", "GOVERSION"))
 	key := fmt.Sprintf("%s-%s-%x", p.Release, strings.TrimSpace(goVersion), sum.Sum(nil)[:6])
 	return filepath.Join(base, "csccm", p.Folder, key), nil
 }
@@ -147,13 +138,11 @@ func (p Program) cacheDir(ctx context.Context) (string, error) {
 // build compiles with its own build cache: Kubernetes alone would add gigabytes to the
 // user's. The cache is removed after a success and kept after a failure, so that the
 // next attempt continues from there.
-func (p Program) build(ctx context.Context, path string, report func(Progress)) error {
+func (p Program) build(ctx context.Context, path string, report func(Progress)) (err error) {
+	defer must.Return(&err)
 	cache := filepath.Dir(filepath.Dir(path))
 	goCache := filepath.Join(cache, "gocache-"+p.Release)
-	work, err := os.MkdirTemp(cache, "build-")
-	if err != nil {
-		return err
-	}
+	work := must.Get(os.MkdirTemp(cache, "build-"))
 	defer func() { _ = os.RemoveAll(work) }()
 
 	var done, total atomic.Int64
@@ -175,38 +164,26 @@ func (p Program) build(ctx context.Context, path string, report func(Progress)) 
 	}()
 	defer func() { close(stop); <-ended }()
 
-	list, err := goOutput(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package)
-	if err != nil {
-		return err
-	}
+	list := must.Get(goOutput(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package))
 	total.Store(int64(strings.Count(list, "\n")))
 
 	cmd := goCommand(ctx, p.Source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
 		"-ldflags", p.LDFlags, "-o", filepath.Join(work, p.Name), p.Package)
 	cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
 	// -v prints each package when it is compiled; any other line is part of an error.
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	out := must.Get(cmd.StderrPipe())
+	must.OK(cmd.Start())
 	// A lower priority, so that the machine stays usable during the build.
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
 	failure := countPackages(out, &done)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", errors.Join(ctx.Err(), err), failure)
 	}
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		return err
-	}
+	must.OK(os.RemoveAll(filepath.Dir(path)))
 	if err := os.Chmod(work, 0o750); err != nil { // #nosec G302 -- a folder
 		return err
 	}
-	if err := os.Rename(work, filepath.Dir(path)); err != nil {
-		return err
-	}
+	must.OK(os.Rename(work, filepath.Dir(path)))
 	return os.RemoveAll(goCache)
 }
 

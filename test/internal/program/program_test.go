@@ -8,24 +8,22 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestLockIsExclusive(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(t.Context(), path, func() { t.Error("the first holder waits") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := Lock(ctx, path, cancel); err == nil {
 		t.Error("a second holder got the lock")
 	}
 	unlock()
 	again, err := Lock(t.Context(), path, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again()
 }
 
@@ -36,12 +34,8 @@ func TestCachedBySources(t *testing.T) {
 	paths := map[string]bool{}
 	for _, c := range []struct{ file, text string }{{"go.mod", "module m\n"}, {"main.go", "package main\n"}, {"sub/go.mod", "module sub\n"}, {"sub/go.mod", "module two\n"}} {
 		file := filepath.Join(p.Source, filepath.FromSlash(c.file))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
 		for range 2 {
 			path, there, err := p.Cached(t.Context())
 			if err != nil || there {

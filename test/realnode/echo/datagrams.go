@@ -17,6 +17,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -30,7 +32,8 @@ const (
 )
 
 // startDatagrams starts the servers of protocols beside HTTP over TCP: UDP echo, TCP echo, DNS, HTTP/3 and HTTP/2.
-func startDatagrams(ctx context.Context, handler http.Handler, failed chan<- error) error {
+func startDatagrams(ctx context.Context, handler http.Handler, failed chan<- error) (err error) {
+	defer must.Return(&err)
 	answers := map[string]func(client string, question []byte) []byte{
 		echoPort: func(client string, _ []byte) []byte {
 			b, _ := json.Marshal(seen(client)) // strings alone
@@ -39,21 +42,12 @@ func startDatagrams(ctx context.Context, handler http.Handler, failed chan<- err
 		dnsPort: func(client string, question []byte) []byte { return resolve(seen(client)["node"], question) },
 	}
 	for at, answer := range answers {
-		c, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", at)
-		if err != nil {
-			return err
-		}
+		c := must.Get((&net.ListenConfig{}).ListenPacket(ctx, "udp", at))
 		go func() { failed <- serveUDP(c, answer) }()
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", lineEcho)
-	if err != nil {
-		return err
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", lineEcho))
 	go func() { failed <- serveTCP(l) }()
-	cert, err := selfSigned()
-	if err != nil {
-		return err
-	}
+	cert := must.Get(selfSigned())
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
 	two := &http.Server{Addr: https, Handler: handler, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	go func() { failed <- two.ListenAndServeTLS("", "") }()
@@ -62,13 +56,11 @@ func startDatagrams(ctx context.Context, handler http.Handler, failed chan<- err
 	return nil
 }
 
-func serveUDP(c net.PacketConn, answer func(string, []byte) []byte) error {
+func serveUDP(c net.PacketConn, answer func(string, []byte) []byte) (err error) {
+	defer must.Return(&err)
 	buffer := make([]byte, maxPacket)
 	for {
-		n, from, err := c.ReadFrom(buffer)
-		if err != nil {
-			return err
-		}
+		n, from := must.Get2(c.ReadFrom(buffer))
 		client, _, _ := net.SplitHostPort(from.String())
 		if b := answer(client, buffer[:n]); b != nil {
 			_, _ = c.WriteTo(b, from)
@@ -77,12 +69,10 @@ func serveUDP(c net.PacketConn, answer func(string, []byte) []byte) error {
 }
 
 // serveTCP echoes what it gets.
-func serveTCP(l net.Listener) error {
+func serveTCP(l net.Listener) (err error) {
+	defer must.Return(&err)
 	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
+		c := must.Get(l.Accept())
 		go func() {
 			defer func() { _ = c.Close() }()
 			_, _ = io.Copy(c, c)
@@ -112,11 +102,9 @@ func resolve(text string, question []byte) []byte {
 }
 
 // selfSigned returns a certificate that no client can check.
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+func selfSigned() (_ tls.Certificate, err error) {
+	defer must.Return(&err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"echo"}, NotAfter: time.Now().AddDate(1, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err

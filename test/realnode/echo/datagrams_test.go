@@ -17,9 +17,7 @@ func TestResolve(t *testing.T) {
 		{Name: dnsmessage.MustNewName("b.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET},
 	}}
 	b, err := q.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	answer := resolve("worker-1", b)
 	var r dnsmessage.Message
 	require.NoError(t, r.Unpack(answer))

@@ -30,6 +30,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
+
 	"github.com/csccm/csccm/test/traffic"
 )
 
@@ -43,7 +45,8 @@ func main() {
 	}
 }
 
-func run() error {
+func run() (err error) {
+	defer must.Return(&err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -69,27 +72,16 @@ func run() error {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	endpoints, err := endpointsFor(os.Args[1:])
-	if err != nil {
-		return err
-	}
+	endpoints := must.Get(endpointsFor(os.Args[1:]))
 	failed := make(chan error, 1)
 	for _, d := range endpoints {
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address)
-		if err != nil {
-			return err
-		}
+		l := must.Get((&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address))
 		go func() { failed <- server.Serve(proxyListener{l, d.trusted}) }()
 	}
 	if len(os.Args) == 1 {
-		if err := startDatagrams(context.Background(), mux, failed); err != nil {
-			return err
-		}
+		must.OK(startDatagrams(context.Background(), mux, failed))
 	}
-	steady, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
-	if err != nil {
-		return err
-	}
+	steady := must.Get(traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082"))
 	defer steady.Stop()
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // endpoint is an address to listen on, and the clients from which a PROXY protocol header is expected.
@@ -68,11 +70,9 @@ type proxyListener struct {
 	trusted []netip.Prefix
 }
 
-func (l proxyListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
+func (l proxyListener) Accept() (_ net.Conn, err error) {
+	defer must.Return(&err)
+	c := must.Get(l.Listener.Accept())
 	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -109,14 +109,12 @@ func (c *proxied) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-func (c *proxied) header() error {
+func (c *proxied) header() (err error) {
+	defer must.Return(&err)
 	if c.read {
 		return nil
 	}
-	line, err := c.r.ReadString('\n')
-	if err != nil {
-		return err
-	}
+	line := must.Get(c.r.ReadString('\n'))
 	c.read = true
 	source, err := parse(line)
 	if err != nil {
