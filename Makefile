@@ -113,7 +113,7 @@ cloud: ## scenarios on a CloudStack, or on the simulator (CLOUD_URL=... ONLY=par
 
 # Variables given to make on its command line reach the program.
 export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE CLOUD_API_KEY_FILE CLOUD_SECRET_KEY_FILE CLOUD_CA_FILE
-export CLOUD_ZONE CLOUD_VMS CLOUD_RECORD CLOUD_OUT CLOUD_RUN ONLY
+export CLOUD_ZONE CLOUD_RECORD CLOUD_OUT CLOUD_RUN ONLY
 
 .PHONY: bench
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")

@@ -155,7 +155,6 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	secretFile := f.String("secret-key-file", env("SECRET_KEY_FILE"), "file with its secret key (CLOUD_SECRET_KEY_FILE)")
 	f.StringVar(&s.CAFile, "ca-file", env("CA_FILE"), "PEM certificates that sign the API's (CLOUD_CA_FILE)")
 	f.StringVar(&s.Zone, "zone", env("ZONE"), "name or id of the zone; empty: the first advanced one (CLOUD_ZONE)")
-	vms := f.String("vms", env("VMS"), "names of existing VMs of one network, comma separated, where none can be made (CLOUD_VMS)")
 	f.StringVar(&s.Record, "record", env("RECORD"), "folder for answers whose shape is not recorded, without ids and secrets (CLOUD_RECORD)")
 	f.StringVar(&s.Shapes, "write-shapes", "", "with the simulator: write the shapes that it gives beyond the recordings to this file (test/cloud/shape/simulator.json)")
 	only := f.String("only", getenv("ONLY"), "parts of the names of the scenarios to run, comma separated (ONLY)")
@@ -175,7 +174,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("%q: there are flags only", f.Args())
 	}
-	s.only, s.VMs = fields(*only), fields(*vms)
+	s.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	if s.cleanRun == "" {
 		s.cleanRun = env("RUN")
 	}
@@ -227,8 +226,4 @@ func (s *settings) credentials(passwordFile, keyFile, secretFile string) error {
 		err = errors.New("a login and keys are both given; give one")
 	}
 	return err
-}
-
-func fields(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }

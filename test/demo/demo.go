@@ -8,9 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"

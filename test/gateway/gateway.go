@@ -14,10 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"golang.org/x/mod/modfile"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )

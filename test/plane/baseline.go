@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // restoreLimit bounds the time in which an API server must lose what a test created, also on a busy machine.

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/internal/program"
 )
 

@@ -17,10 +17,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // authority is a certificate authority of one control plane.

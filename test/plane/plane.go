@@ -25,12 +25,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 )
 

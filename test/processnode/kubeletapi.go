@@ -17,9 +17,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // handler serves the supported part of the kubelet API. Only the API server has access.

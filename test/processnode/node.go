@@ -23,13 +23,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 )
 

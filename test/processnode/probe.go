@@ -14,12 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // probe runs the container's probes until the context ends: first the startup probe,

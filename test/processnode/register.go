@@ -12,14 +12,14 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (

@@ -15,11 +15,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // sandbox remembers which kind of sandbox this machine allows; the first start of a

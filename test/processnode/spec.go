@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // image is a program that runs in place of a container image.

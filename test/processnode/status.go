@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // publish writes the Pod's status. The UID in the patch prevents a write to a newer Pod of the same name.

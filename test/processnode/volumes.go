@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // payload is the content of a volume: files by path.

@@ -13,12 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // worker runs one Pod from its binding to its end.

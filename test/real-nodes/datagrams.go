@@ -17,11 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // The clients of this file are beyond the router: their packets are forwarded by it.

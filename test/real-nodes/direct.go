@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
-
 	"github.com/csccm/csccm/test/internal/must"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"golang.org/x/sys/unix"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (

@@ -18,9 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/creack/pty"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 func main() {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )

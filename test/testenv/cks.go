@@ -9,13 +9,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/processnode"
 )
 

@@ -14,11 +14,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // CloudStack is a simulator in this process, served on loopback, so that tests can use

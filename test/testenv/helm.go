@@ -13,7 +13,6 @@ import (
 	"runtime"
 
 	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/plane"
 )
 

@@ -8,8 +8,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Predecessor is a controller with the names of Apache's manifest, which CloudStack

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Rule is a load balancer rule with its members.

@@ -12,9 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // SimulatorOptions configures cloudstack-sim.

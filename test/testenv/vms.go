@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Register creates the Nodes w<from> to w<to> as kubelets with --cloud-provider=external do; change may be nil.

@@ -21,7 +21,6 @@ type Guard struct {
 
 	mu      sync.Mutex
 	mine    map[string]string // id -> the command whose answer showed it
-	lent    map[string]bool   // ids of objects of others that the user lets the run use
 	home    home
 	refused []string
 }
@@ -31,7 +30,7 @@ type home struct{ account, domainID string }
 
 // New returns the guard of a run. Names of what it makes start with prefix.
 func New(prefix string) *Guard {
-	return &Guard{prefix: prefix, mine: map[string]string{}, lent: map[string]bool{}}
+	return &Guard{prefix: prefix, mine: map[string]string{}}
 }
 
 // Home lets objects whose name has the prefix be made in an account that is not the run's.
@@ -39,13 +38,6 @@ func (g *Guard) Home(account, domainID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.home = home{account, domainID}
-}
-
-// Lend lets the run put load balancers before an object of others. What is in that object is not the run's.
-func (g *Guard) Lend(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lent[id] = true
 }
 
 // Adopt adds an object that an earlier process of this run has made.
@@ -100,8 +92,8 @@ func (g *Guard) judge(command string, params url.Values) error {
 	if Reads(command) {
 		return nil
 	}
-	makesNamed, mayUseLent := slices.Contains(named, command), slices.Contains(lent, command)
-	if !makesNamed && !mayUseLent && !slices.Contains(others, command) {
+	makesNamed := slices.Contains(named, command)
+	if !makesNamed && !slices.Contains(others, command) {
 		return fmt.Errorf("%s: the guard has no rule for this command, and so refuses it", command)
 	}
 	owned := 0
@@ -116,7 +108,7 @@ func (g *Guard) judge(command string, params url.Values) error {
 		for id := range strings.SplitSeq(strings.Join(values, ","), ",") {
 			switch {
 			case id == "":
-			case g.mine[id] != "", mayUseLent && short != "id" && g.lent[id]:
+			case g.mine[id] != "":
 				owned++
 			case makesNamed && short == "domainid" && id == g.home.domainID && params.Get("account") == g.home.account:
 			default:

@@ -118,29 +118,3 @@ func TestGuardOfAPlainUser(t *testing.T) {
 		t.Error("a network that was there before may be deleted")
 	}
 }
-
-// TestLentObjects: load balancers may be put before VMs that were lent; the VMs, their network and what others have in it stay as they are.
-func TestLentObjects(t *testing.T) {
-	t.Parallel()
-	g := learned(t)
-	g.Lend(foreign)
-	g.Lend(foreign2)
-	var list any
-	require.NoError(t, json.Unmarshal([]byte(`{"x":{"loadbalancerrule":[{"id":"r-of-others","networkid":"`+foreign+`"}]}}`), &list))
-	g.Learn("listLoadBalancerRules", nil, list)
-	for name, c := range map[string]struct {
-		command string
-		params  url.Values
-		passes  bool
-	}{
-		"an address for the network": {"associateIpAddress", values("networkid", foreign), true},
-		"the VM as a member":         {"assignToLoadBalancerRule", values("id", rule1, "virtualmachineids", foreign2), true},
-		"the VM destroyed":           {"destroyVirtualMachine", values("id", foreign2), false},
-		"the network restarted":      {"restartNetwork", values("id", foreign), false},
-		"a rule that was there":      {"deleteLoadBalancerRule", values("id", "r-of-others"), false},
-	} {
-		if err := g.Judge(c.command, c.params); (err == nil) != c.passes {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

@@ -43,7 +43,7 @@ func (g *Guard) Learn(command string, params url.Values, answer any) {
 
 // makes reports whether the answer of a command shows an object that the call has made.
 func makes(command string) bool {
-	known := slices.Contains(slices.Concat(named, lent, others), command)
+	known := slices.Contains(slices.Concat(named, others), command)
 	return known && strings.HasPrefix(command, "create") || slices.Contains([]string{"associateIpAddress", "deployVirtualMachine", "uploadSslCert"}, command)
 }
 

@@ -9,11 +9,9 @@ import "strings"
 // of the run.
 var (
 	// named commands make an object of a name, which must have the run's prefix. The others must name an object of the run.
-	named = strings.Fields(`createDomain createAccount createProject createRole createNetwork createVPC deployVirtualMachine uploadSslCert`)
-	// lent commands may name objects that were lent to the run, but not as the object to change.
-	lent = strings.Fields(`associateIpAddress createFirewallRule createLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule
-		createLoadBalancer createPortForwardingRule`)
-	others = strings.Fields(`createUser registerUserKeys getUserKeys updateUser deleteUser createRolePermission deleteRole addAccountToProject
+	named  = strings.Fields(`createDomain createAccount createProject createRole createNetwork createVPC deployVirtualMachine uploadSslCert`)
+	others = strings.Fields(`associateIpAddress createFirewallRule createLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule
+		createLoadBalancer createPortForwardingRule createUser registerUserKeys getUserKeys updateUser deleteUser createRolePermission deleteRole addAccountToProject
 		deleteDomain deleteAccount deleteProject updateResourceLimit deleteNetwork restartNetwork deleteVPC createNetworkACLList
 		deleteNetworkACLList replaceNetworkACLList createNetworkACL deleteNetworkACL startVirtualMachine stopVirtualMachine
 		destroyVirtualMachine expungeVirtualMachine addNicToVirtualMachine removeNicFromVirtualMachine disassociateIpAddress

@@ -22,10 +22,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/shape"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Options of a proxy.

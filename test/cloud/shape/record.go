@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/pkg/testenv/recordings"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Recorder writes one recording for each new shape, without ids and secrets.

@@ -10,9 +10,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/pkg/testenv/recordings"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // simulatorShapes is what the simulator gives beyond the recordings, as a run of the suite against it has seen.

@@ -12,12 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // CleanOptions say what is removed: the runs that journals name, one run, or all that the cloud shows.
@@ -58,7 +57,7 @@ func Clean(ctx context.Context, o Options, c CleanOptions) (err error) {
 		_, _ = fmt.Fprintf(o.Log, "run %s\n", run)
 		err := o.through(ctx, run, func(cl *world.Cleaner) error { return cl.Clean(ctx) })
 		if err == nil {
-			err = forget(o.JournalDir, run)
+			err = remove(journals, run)
 		}
 		errs = append(errs, err)
 	}
@@ -73,11 +72,13 @@ func Clean(ctx context.Context, o Options, c CleanOptions) (err error) {
 	return errors.Join(errs...)
 }
 
-// forget removes the journal of a run of which nothing is left.
-func forget(dir, run string) (err error) {
-	defer must.Return(&err)
-	j := must.Get(world.OpenJournal(dir, run))
-	return j.Close(true)
+// remove removes the journal of a run, if there is one.
+func remove(journals []*world.Journal, run string) error {
+	i := slices.IndexFunc(journals, func(j *world.Journal) bool { return j.Run == run })
+	if i < 0 {
+		return nil
+	}
+	return journals[i].Remove()
 }
 
 // through does something behind the proxy and guard of a run.

@@ -100,12 +100,6 @@ func (p *place) joinTo(ctx context.Context, cluster *testenv.Cluster, vm world.V
 
 // makeNetwork makes the network and the VMs.
 func (p *place) makeNetwork(ctx context.Context) error {
-	var err error
-	if len(p.VMs) > 0 {
-		p.vms, p.network, err = p.world.Lent(ctx, p.VMs)
-		p.vpcID = p.network.VPCID
-		return err
-	}
 	return must.Catch(func() {
 		short := map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
 		switch p.kind {

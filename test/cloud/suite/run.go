@@ -37,8 +37,6 @@ type Options struct {
 	Who    api.Credentials
 	CAFile string
 	Zone   string
-	// VMs are existing ones, by name, where none can be made.
-	VMs []string
 	// Record is a folder for answers with unknown shapes; empty writes none.
 	Record string
 	// Shapes is the file that takes the shapes which a simulator gives and no recording has.
@@ -93,11 +91,11 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 			r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
 		}
 		r.startProxy(ctx)
-		r.journal = must.Get(world.OpenJournal(o.JournalDir, r.id))
-		must.OK(r.journal.Add(world.Entry{Event: "run", URL: r.URL, Dir: r.dir}))
+		r.journal = &world.Journal{Run: r.id, URL: r.URL, Dir: r.dir}
+		must.OK(r.journal.Write(o.JournalDir))
 		r.Say("run %s on %s", r.id, r.Cloud())
 		var err error
-		r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard, Journal: r.journal})
+		r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard})
 		must.OK(err)
 	})
 }
@@ -150,8 +148,8 @@ func (r *Run) Stop(ctx context.Context) error {
 			r.Say("remove it by: make cloud CLOUDFLAGS=--clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)", r.id)
 		}
 	}
-	if r.journal != nil {
-		err = errors.Join(err, r.journal.Close(err == nil && !r.Keep || r.simulator != nil))
+	if r.journal != nil && (err == nil && !r.Keep || r.simulator != nil) {
+		err = errors.Join(err, r.journal.Remove())
 	}
 	if r.proxy != nil {
 		err = errors.Join(err, r.proxy.Err())

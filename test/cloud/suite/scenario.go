@@ -24,7 +24,6 @@ type need string
 // The needs.
 const (
 	needAdmin       need = "a root administrator's credentials"
-	needOwnVMs      need = "VMs of the suite's own: the role may not deploy them, or CLOUD_VMS names others"
 	needExpunge     need = "a root administrator, who may expunge VMs"
 	needInternalLB  need = "a tier offering with internal load balancing (provider InternalLbVm)"
 	needCertificate need = "the right to upload certificates"
@@ -190,23 +189,19 @@ func namespaceOf(s *scenario) string {
 // able returns why a scenario cannot be done on this cloud with these credentials, or nil.
 func (r *Run) able(s *scenario) error {
 	w := r.world
-	own := len(r.VMs) == 0
 	switch {
-	case own && (!w.Can.Deploy || w.Offers.ServiceOffering == "" || w.Offers.Template == ""):
-		return cannot("no VM can be deployed (service offering %q, template %q): name existing ones by CLOUD_VMS", w.Offers.ServiceName, w.Offers.TemplateName)
-	case s.at == isolated && own && w.Offers.Isolated == "":
+	case !w.Can.Deploy || w.Offers.ServiceOffering == "" || w.Offers.Template == "":
+		return cannot("no VM can be deployed (service offering %q, template %q)", w.Offers.ServiceName, w.Offers.TemplateName)
+	case s.at == isolated && w.Offers.Isolated == "":
 		return cannot("no offering of isolated networks with a virtual router as load balancer")
-	case s.at == vpc && own && (w.Offers.VPC == "" || w.Offers.Tier == ""):
+	case s.at == vpc && (w.Offers.VPC == "" || w.Offers.Tier == ""):
 		return cannot("no VPC offering, or no offering of tiers with load balancing")
 	case s.at == project && !w.Can.Projects:
 		return cannot("the role may not make projects")
-	case !own && s.at != isolated:
-		return cannot("CLOUD_VMS names VMs that are where they are")
 	}
 	for _, n := range s.needs {
 		has := map[need]bool{
-			needAdmin: w.Can.Admin, needOwnVMs: own, needExpunge: w.Can.Expunge && own, needInternalLB: w.Offers.InternalTier != "" && own,
-			needCertificate: w.Can.Certificates,
+			needAdmin: w.Can.Admin, needExpunge: w.Can.Expunge, needInternalLB: w.Offers.InternalTier != "", needCertificate: w.Can.Certificates,
 		}
 		if !has[n] {
 			return cannot("needs %s", n)

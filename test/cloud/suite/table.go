@@ -18,7 +18,7 @@ const (
 // scenarios is the table of all scenarios, in the order in which they are run: those of one place together. Their names
 // begin with the place's.
 func scenarios() []scenario {
-	admin, ownVMs := []need{needAdmin}, []need{needOwnVMs}
+	admin := []need{needAdmin}
 	// Services are the same wherever the nodes are.
 	services := []scenario{
 		played("a Service comes and goes"),
@@ -56,8 +56,8 @@ func scenarios() []scenario {
 			{name: "install by a domain administrator's login", needs: admin, bare: true, run: installBy(byDomainAdmin)},
 			{name: "install by a root administrator's login, after uninstall", needs: admin, bare: true, run: installBy(byRoot)},
 		}, services, drifts, []scenario{
-			{name: "VMs stopped, destroyed and expunged", needs: []need{needOwnVMs, needExpunge}, run: nodeLife},
-			{name: "two network interfaces", trusted: true, needs: ownVMs, run: twoNICs},
+			{name: "VMs stopped, destroyed and expunged", needs: []need{needExpunge}, run: nodeLife},
+			{name: "two network interfaces", trusted: true, run: twoNICs},
 			{name: "rotate-keys", needs: admin, run: rotateKeys},
 			{name: "migrate-rules and its undo", run: migrate},
 			{name: "every tenth call fails, every tenth answer is lost", run: faults},
@@ -70,7 +70,7 @@ func scenarios() []scenario {
 			{name: "load balancers left at uninstall, cleaned up by the next install", run: orphans},
 		}),
 		in(vpc, []scenario{{name: "install by keys", bare: true, run: installBy(byKeys)}}, services, []scenario{
-			{name: "internal load balancer", trusted: true, needs: []need{needOwnVMs, needInternalLB}, run: internal},
+			{name: "internal load balancer", trusted: true, needs: []need{needInternalLB}, run: internal},
 		}, drifts, removals),
 		in(project, []scenario{
 			{name: "install into a project, with an account made for it", needs: admin, bare: true, run: installBy(byRoot)},

@@ -4,40 +4,22 @@
 package world
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Journal is the record of what a run makes. Each entry is on the disk before the call that makes the object, so that
-// a run that was killed can be cleaned up.
+// Journal names a run on this machine's disk before the run makes anything, so that it can be cleaned up after a crash: what it
+// has made is found by its name.
 type Journal struct {
-	// Path is the file's.
-	Path string
-
-	mu   sync.Mutex
-	file *os.File
-}
-
-// Entry is a line of a journal.
-type Entry struct {
-	Time time.Time `json:"time"`
-	// Event is run, make (about to be made), made or clean (nothing is left).
-	Event string `json:"event"`
-	// URL is of a run: the CloudStack that it works on. Dir is its folder on this machine, which holds credentials.
-	URL  string `json:"url,omitempty"`
-	Dir  string `json:"dir,omitempty"`
-	Kind string `json:"kind,omitempty"`
-	Name string `json:"name,omitempty"`
-	ID   string `json:"id,omitempty"`
+	Run string `json:"-"`
+	// URL is the CloudStack that the run works on. Dir is its folder on this machine, which holds credentials.
+	URL  string `json:"url"`
+	Dir  string `json:"dir"`
+	path string
 }
 
 const journalSuffix = ".jsonl"
@@ -51,64 +33,24 @@ func JournalDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "csccm-cloud"), err
 }
 
-// OpenJournal opens the journal of a run to append to it.
-func OpenJournal(dir, run string) (*Journal, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	j := &Journal{Path: filepath.Join(dir, run+journalSuffix)}
-	var err error
-	j.file, err = os.OpenFile(j.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	return j, err
-}
-
-// Add writes an entry to the disk.
-func (j *Journal) Add(e Entry) (err error) {
+// Write writes the journal to a folder.
+func (j *Journal) Write(dir string) (err error) {
 	defer must.Return(&err)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	e.Time = time.Now().UTC()
-	text := must.Get(json.Marshal(e))
-	if _, err := j.file.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
-	}
-	return j.file.Sync()
+	must.OK(os.MkdirAll(dir, 0o700))
+	j.path = filepath.Join(dir, j.Run+journalSuffix)
+	return os.WriteFile(j.path, must.Get(json.Marshal(j)), 0o600)
 }
 
-// Close closes the file; a journal of a run that left nothing goes.
-func (j *Journal) Close(nothingLeft bool) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	err := j.file.Close()
-	if nothingLeft {
-		err = errors.Join(err, os.Remove(j.Path))
-	}
-	return err
-}
-
-// Unfinished is a run that may have left something.
-type Unfinished struct{ Run, URL, Dir string }
+// Remove removes the journal of a run that has left nothing.
+func (j *Journal) Remove() error { return os.Remove(j.path) }
 
 // Journals reads the journals of all runs that have not cleaned up.
-func Journals(dir string) ([]Unfinished, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*"+journalSuffix)) // sorted
-	if err != nil {
-		return nil, err
-	}
-	var all []Unfinished
-	for _, path := range files {
-		text, err := os.ReadFile(path) // #nosec G304 -- ours
-		if err != nil {
-			return nil, err
-		}
-		u := Unfinished{Run: strings.TrimSuffix(filepath.Base(path), journalSuffix)}
-		for line := range bytes.Lines(text) {
-			var e Entry
-			if json.Unmarshal(line, &e) == nil && e.Event == "run" { // the last line of a killed run may be cut
-				u.URL, u.Dir = e.URL, e.Dir
-			}
-		}
-		all = append(all, u)
+func Journals(dir string) (all []*Journal, err error) {
+	defer must.Return(&err)
+	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*"+journalSuffix))) { // sorted
+		j := &Journal{Run: strings.TrimSuffix(filepath.Base(path), journalSuffix), path: path}
+		_ = json.Unmarshal(must.Get(os.ReadFile(path)), j) // #nosec G304 -- ours; of a run that was killed while it wrote, the name is enough
+		all = append(all, j)
 	}
 	return all, nil
 }

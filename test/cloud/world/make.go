@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Network is a guest network of the run.
@@ -19,12 +18,8 @@ type Network struct {
 	ID, Name, ProjectID, VPCID, ACLID string
 }
 
-// VM is a virtual machine of the run, or one that was lent to it.
-type VM struct {
-	ID, Name, Address string
-	// Lent VMs are never stopped or destroyed.
-	Lent bool
-}
+// VM is a virtual machine of the run.
+type VM struct{ ID, Name, Address string }
 
 // Project makes a project of the account.
 func (w *World) Project(ctx context.Context, what string) (id string, err error) {
@@ -101,31 +96,4 @@ func address(vm api.Object) string {
 		}
 	}
 	return ""
-}
-
-// Lent finds VMs of the account that the user lends to the run, by name, and their network.
-func (w *World) Lent(ctx context.Context, names []string) (_ []VM, _ Network, err error) {
-	defer must.Return(&err)
-	list := must.Get(w.User.List(ctx, "listVirtualMachines", "virtualmachine", nil))
-	var vms []VM
-	network := Network{}
-	for _, name := range names {
-		for _, o := range list {
-			if o.Text("name") != name {
-				continue
-			}
-			vms = append(vms, VM{ID: o.Text("id"), Name: name, Address: address(o), Lent: true})
-			w.guard.Lend(o.Text("id"))
-			for _, n := range o.Objects("nic") {
-				if n.Flag("isdefault") {
-					network = Network{ID: n.Text("networkid"), Name: n.Text("networkname"), VPCID: n.Text("vpcid")}
-				}
-			}
-		}
-	}
-	if len(vms) != len(names) {
-		return nil, network, fmt.Errorf("%d of the %d VMs of CLOUD_VMS are in the account", len(vms), len(names))
-	}
-	w.guard.Lend(network.ID)
-	return vms, network, nil
 }

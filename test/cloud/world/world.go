@@ -62,8 +62,7 @@ type World struct {
 	// Keys are those of the account's user; DomainAdmin is the login of the domain's administrator.
 	Keys, DomainAdmin api.Credentials
 
-	guard   *guard.Guard
-	journal *Journal
+	guard *guard.Guard
 }
 
 // Can is what the credentials allow.
@@ -78,12 +77,11 @@ type Can struct {
 
 // Options of a world.
 type Options struct {
-	Run     string
-	URL     string
-	Who     api.Credentials
-	Zone    string
-	Guard   *guard.Guard
-	Journal *Journal
+	Run   string
+	URL   string
+	Who   api.Credentials
+	Zone  string
+	Guard *guard.Guard
 }
 
 // PrefixOf starts the names of what a run makes.
@@ -99,7 +97,7 @@ func (w *World) Name(what string) string {
 
 // New looks at what the cloud offers and makes the run's domain and account.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{Run: o.Run, URL: o.URL, Admin: api.New(o.URL, o.Who), guard: o.Guard, journal: o.Journal}
+	w := &World{Run: o.Run, URL: o.URL, Admin: api.New(o.URL, o.Who), guard: o.Guard}
 	err := must.Catch(func() {
 		w.look(ctx, o.Zone)
 		switch {
@@ -174,20 +172,13 @@ func (w *World) ownAccount(ctx context.Context, who api.Credentials) {
 	w.guard.Home(w.Account, w.DomainID)
 }
 
-// Make makes an object of a name: it is in the journal before and after.
+// Make makes an object of a name.
 func (w *World) Make(ctx context.Context, c *api.Client, kind, command string, params api.Params) (api.Object, error) {
-	name := params["name"]
-	if name == "" {
-		name = params["account"]
-	}
-	if err := w.journal.Add(Entry{Event: "make", Kind: kind, Name: name}); err != nil {
-		return nil, err
-	}
 	o, err := c.Do(ctx, command, params)
 	if err != nil {
-		return nil, fmt.Errorf("make the %s %s: %w", kind, name, err)
+		err = fmt.Errorf("make the %s %s: %w", kind, cmp.Or(params["name"], params["account"]), err)
 	}
-	return o, w.journal.Add(Entry{Event: "made", Kind: kind, Name: name, ID: o.Text("id")})
+	return o, err
 }
 
 // password is one that nobody knows.

@@ -12,9 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/gateway"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 )
 

@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )

@@ -17,10 +17,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 const (

@@ -31,7 +31,6 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
-
 	"github.com/csccm/csccm/test/traffic"
 )
 
