@@ -119,7 +119,7 @@ func (l *lesson) counted(ctx context.Context) {
 	calls := l.cloud.Ledger().Find("", user.Name)
 	must.Be(len(calls) != 0, "the ledger has no call of user %s", user.Name)
 	others := l.cloud.Ledger().Find("", l.without.owner())
-	must.Be(len(others) <= 0, "the ledger has calls of user %s: %v", l.without.owner(), others)
+	must.Be(len(others) == 0, "the ledger has calls of user %s: %v", l.without.owner(), others)
 	l.saw("service-calls", "%d calls of user %s", len(calls), user.Name)
 	l.made = calls
 }

@@ -44,7 +44,10 @@ func answers(ctx context.Context, client *http.Client, url string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
-	resp := must.Get(client.Do(req))
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	must.Get(io.Copy(io.Discard, resp.Body))
 	if resp.StatusCode != http.StatusOK {

@@ -125,7 +125,10 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	port := must.Get(w.port(p.HTTPGet.Port))
 	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port), strings.TrimPrefix(p.HTTPGet.Path, "/"))
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
-	resp := must.Get(probeClient.Do(req))
+	resp, err := probeClient.Do(req)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	must.Get(io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)))
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {

@@ -138,7 +138,10 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, hos
 	defer cancel()
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.String()+"/", nil))
 	req.Host = host
-	resp := must.Get((&http.Client{Transport: transport}).Do(req))
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return answer{}, "", err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	a, err := answerOf(resp)
 	return a, resp.Proto, err

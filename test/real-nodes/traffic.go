@@ -141,7 +141,10 @@ func get(ctx context.Context, from netip.Addr, url, host string) (_ answer, err 
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	req.Host = host
-	resp := must.Get(client.Do(req))
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	return answerOf(resp)
 }

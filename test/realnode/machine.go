@@ -165,7 +165,10 @@ func (m *nodeMachine) command(ctx context.Context, o command) (_ int, err error)
 	defer must.Return(&err)
 	body := must.Get(json.Marshal(o))
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, "http://node/", bytes.NewReader(body)))
-	resp := must.Get(m.client.Do(req))
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	b := must.Get(io.ReadAll(resp.Body))
 	var out result

@@ -108,7 +108,7 @@ func sandboxInit() (err error) {
 	for {
 		select {
 		case status := <-done:
-			os.Exit(exitCode(status))
+			os.Exit(exitCode(status)) //nolint:gocritic // no error is left for must.Return
 		case <-stop:
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}

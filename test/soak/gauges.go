@@ -81,7 +81,10 @@ func (g *gauges) until(ctx context.Context, host string, enough func() bool) {
 func read(ctx context.Context, client *http.Client, host string) (s sample, err error) {
 	defer must.Return(&err)
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", host, metricsPort), nil))
-	resp := must.Get(client.Do(req))
+	resp, err := client.Do(req)
+	if err != nil {
+		return s, err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return s, errors.New(resp.Status)

@@ -130,7 +130,10 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 		query.Set(k, v)
 	}
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil))
-	resp := must.Get(http.DefaultClient.Do(req))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	body := must.Get(io.ReadAll(resp.Body))
 	var envelope map[string]map[string]any

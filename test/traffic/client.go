@@ -221,7 +221,10 @@ func (s *session) ask(limit time.Duration) (backend string, err error) {
 	must.OK(s.conn.SetDeadline(time.Now().Add(limit)))
 	question := fmt.Sprintf("/request-%d", s.asked)
 	must.Get(fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", question, s.conn.RemoteAddr()))
-	resp := must.Get(http.ReadResponse(s.in, nil))
+	resp, err := http.ReadResponse(s.in, nil)
+	if err != nil {
+		return "", err
+	}
 	s.ended = resp.Close
 	body, err := io.ReadAll(resp.Body)
 	must.OK(errors.Join(err, resp.Body.Close()))
