@@ -102,7 +102,6 @@ func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 	if err != nil {
 		return cli.Usagef("--explain: %w", err)
 	}
-	topic = topic.Plain()
 	return g.Show(topic, func(w io.Writer) error { return topic.WriteText(w, g.Style(g.Out)) })
 }
 

@@ -18,7 +18,7 @@ func TestDoctorExplains(t *testing.T) {
 	nowhere := []string{"--server", "http://127.0.0.1:1", "--color", "never"}
 	for name, want := range map[string]string{
 		"NODE-008":                    "csccm doctor --only NODE-008 -v",
-		"CloudStackCCMNoLeader":       `PromQL: absent(leader_election_master_status{name="cloud-controller-manager"} == 1)`,
+		"CloudStackCCMNoLeader":       `absent(leader_election_master_status{name="cloud-controller-manager"} == 1)`,
 		"porttaken":                   "kubectl get events -A --field-selector involvedObject.kind=Service,reason=PortTaken",
 		"NodeWithoutVM":               "Event on a Node, Warning",
 		"CloudStackError":             "Reason of a condition of a Service",
@@ -37,7 +37,6 @@ func TestDoctorExplains(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(c.out), &topic))
 	require.Equal(t, "InvalidAnnotation", topic.Name)
 	require.Len(t, topic.Entries, 2, "on Services and on Nodes")
-	require.NotContains(t, c.out, "](")
 
 	c = execute(t, append(nowhere, "doctor", "--explain", "PortTakne")...)
 	require.Equal(t, 2, c.code)

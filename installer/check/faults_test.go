@@ -158,7 +158,7 @@ func faults() []fault {
 		{code: "HELM-001", outcome: check.Failed, says: "pending-upgrade", together: true, inject: func(t *testing.T, w *world) {
 			w.add(t, revision(t, 9, "pending-upgrade", chartObjects, nil))
 		}},
-		{code: "HELM-002", outcome: check.Failed, says: "belongs to nobody", preflight: true, inject: func(_ *testing.T, w *world) { w.env.Manifest = chartObjects }},
+		{code: "HELM-002", outcome: check.Failed, says: `is of Helm release ""`, preflight: true, inject: func(_ *testing.T, w *world) { w.env.Manifest = chartObjects }},
 		{code: "HELM-003", outcome: check.Warning, says: "not in the cluster", inject: func(_ *testing.T, w *world) {
 			w.objects.change("/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm", nil)
 		}},

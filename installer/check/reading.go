@@ -122,16 +122,15 @@ func (r *reading) read(run context.Context, s decide.Source, src source) (err er
 func (r *reading) fill(remedy string, objects []Object) string {
 	api := cmp.Or(strings.Replace(r.f.Config.APIURL, "http://", "https://", 1), "https://HOST/client/api")
 	var nodes []string
-	service := ""
+	words := []string{"https://HOST/client/api", api, "RELEASE", r.Release}
 	for _, o := range objects {
 		if o.Kind == "Node" && !slices.Contains(nodes, o.Name) {
 			nodes = append(nodes, o.Name)
 		}
-		if o.Kind == "Service" && service == "" {
-			service = "-n " + o.Namespace + " " + o.Name
+		if o.Kind == "Service" { // the first
+			words = append(words, "-n NAMESPACE NAME", "-n "+o.Namespace+" "+o.Name)
 		}
 	}
-	return strings.NewReplacer(
-		decide.WordNamespace, r.Namespace, decide.WordRelease, r.Release, decide.WordNodeNames, strings.Join(nodes, " "), decide.WordService, service, decide.WordAPI, api,
-	).Replace(r.Style.Commands(remedy))
+	words = append(words, "NODES", strings.Join(nodes, " "), "NAMESPACE", r.Namespace)
+	return strings.NewReplacer(words...).Replace(r.Style.Commands(remedy))
 }

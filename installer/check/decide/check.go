@@ -62,7 +62,7 @@ var judges = map[string]Check{
 	"K8S-003":  {Reads: sources{Rights, Drift}, Judge: permissions},
 	"K8S-004":  {Reads: sources{Nodes}, Tries: sources{Heartbeats, Capabilities}, Judge: clocks},
 	"K8S-005":  {Tries: sources{Namespace, Releases}, Judge: podSecurity},
-	"K8S-006":  {Reads: sources{Version, Nodes}, Judge: kubeletVersions},
+	"K8S-006":  {Reads: sources{Version, Nodes}, Judge: eachNode("%s", unsupportedKubelet)},
 	"HELM-001": {Reads: sources{Releases}, Judge: settledRelease},
 	"HELM-002": {Reads: sources{Drift}, Judge: conflicts},
 	"HELM-003": {Reads: sources{Releases, Drift}, Judge: drift},
@@ -77,12 +77,12 @@ var judges = map[string]Check{
 	"NODE-001": {Reads: sources{Kubelets}, Tries: sources{Pods}, Judge: kubelets},
 	"NODE-002": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: matches},
 	"NODE-003": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: providerIDs},
-	"NODE-004": {Reads: sources{Nodes}, Tries: sources{VMs}, Judge: uninitialised},
-	"NODE-005": {Reads: sources{Nodes}, Judge: noExecute},
+	"NODE-004": {Reads: sources{Nodes}, Tries: sources{VMs}, Judge: eachNode("%s waiting for the controller", uninitialised)},
+	"NODE-005": {Reads: sources{Nodes}, Judge: eachNode("Pods are evicted from %s", evicting)},
 	"NODE-006": {Reads: sources{Nodes, VMs}, Tries: sources{Controllers}, Judge: addresses},
 	"NODE-007": {Reads: sources{Nodes, VMs}, Tries: sources{Volumes}, Judge: labels},
 	"NODE-008": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: doomed},
-	"NODE-009": {Reads: sources{Nodes, VMs}, Judge: stopped},
+	"NODE-009": {Reads: sources{Nodes, VMs}, Judge: eachNode("the VMs of %s do not run", stopped)},
 	"CCM-001":  {Reads: sources{Controllers, Pods}, Tries: sources{Releases}, Judge: podsReady},
 	"CCM-002":  {Reads: sources{Leases, Controllers, Pods}, Judge: leader},
 	"CCM-003":  {Reads: sources{Controllers, SystemPods, Nodes}, Judge: otherControllers},
@@ -101,8 +101,8 @@ var judges = map[string]Check{
 	"TEN-002":  {Reads: sources{Services, Controllers}, Tries: sources{Namespaces, Addresses, AllRules, ClusterIDs}, Judge: policy},
 	"TEN-003":  {Reads: sources{Nodes, VMs, Services, Balancers, Addresses}, Judge: shared},
 	"TEN-004":  {Reads: sources{Services, Addresses, ClusterIDs}, Tries: sources{APIs}, Judge: records},
-	"STOR-001": {Reads: sources{Controllers, Volumes, Driver}, Judge: driverKeys},
-	"STOR-002": {Reads: sources{Controllers, Volumes, Driver, Nodes, VMs}, Judge: driverTopology},
+	"STOR-001": {Reads: sources{Controllers, Volumes, Driver}, Judge: ofStorage(driverKeys)},
+	"STOR-002": {Reads: sources{Controllers, Volumes, Driver, Nodes, VMs}, Judge: ofStorage(driverTopology)},
 }
 
 //go:embed checks.yaml
@@ -143,14 +143,5 @@ func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
 // Anchor is the part of the documentation's page for a code.
 func Anchor(code string) string { return strings.ToLower(code) }
 
-// RemedyInDocs is the remedy with placeholders that a reader replaces.
-func (c *Check) RemedyInDocs() string {
-	text := strings.NewReplacer(
-		WordNamespace, "NAMESPACE", WordRelease, "RELEASE", WordNodeNames, "NODE",
-		WordService, "-n NAMESPACE NAME", WordAPI, "https://HOST/client/api",
-	).Replace(c.Remedy)
-	if text == "" || strings.HasPrefix(text, "csccm ") {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
+// RemedyInDocs is the remedy as a sentence begins.
+func (c *Check) RemedyInDocs() string { return strings.ToUpper(c.Remedy[:1]) + c.Remedy[1:] }

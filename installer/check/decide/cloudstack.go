@@ -15,7 +15,6 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -35,17 +34,8 @@ func endpoint(f *Facts) Finding {
 	}
 	c := f.Capabilities
 	out := Passf("CloudStack %s at %s", c.Version, f.Config.APIURL).With("version", c.Version).With("url", f.Config.APIURL)
-	if c.RateMax > 0 {
-		out.Message += fmt.Sprintf("; API throttling allows the account %d calls in %s", c.RateMax, c.RateInterval)
-		if rate := f.Config.RateLimit; rate != cloudconfig.AutoRate && (rate == 0 || rate*c.RateInterval.Seconds() > float64(c.RateMax)) {
-			out.Outcome = Warning
-			out = out.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
-		}
-	}
-	v, err := apiversion.ParseGeneric(c.Version)
-	switch {
+	switch v, err := apiversion.ParseGeneric(c.Version); {
 	case err != nil:
-		return out
 	case v.LessThan(oldestCloudStack):
 		return Problemf("CloudStack %s is too old, want %s or newer", c.Version, oldestCloudStack).Fix("upgrade CloudStack")
 	case newestCloudStack.LessThan(apiversion.MajorMinor(v.Major(), v.Minor())):
@@ -115,14 +105,11 @@ func scope(f *Facts) Finding {
 		return Problemf("%v", Cause(err))
 	}
 	// The role of CKS' own users lacks listZones: then the zones of the VMs must do.
-	zone := f.Config.Zone
-	var names []string
+	var names, known []string
 	for _, z := range f.Zones {
-		names = append(names, z.Name)
+		names, known = append(names, z.Name), append(known, strings.ToLower(z.Name), z.ID)
 	}
-	if zone != "" && f.Err(Zones) == nil && !slices.ContainsFunc(f.Zones, func(z cloudstack.Zone) bool {
-		return strings.EqualFold(z.Name, zone) || strings.EqualFold(z.ID, zone)
-	}) {
+	if zone := f.Config.Zone; zone != "" && f.Err(Zones) == nil && !slices.Contains(known, strings.ToLower(zone)) {
 		return Problemf("zone %q does not exist; there are: %s", zone, strings.Join(names, ", "))
 	}
 	switch err := f.Err(VMs); {
@@ -150,31 +137,25 @@ func networks(f *Facts) Finding {
 	var objects []Object
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		o, why := Object{Kind: "Network", Name: id}, " is not visible to the keys"
+		name, why := id, " is not visible to the keys"
 		if i := slices.IndexFunc(f.Networks, func(n cloudstack.Network) bool { return n.ID == id }); i >= 0 {
-			o.Name, why = f.Networks[i].Name, cannotBalance(&f.Networks[i])
-			names = append(names, o.Name)
+			n, filter := &f.Networks[i], "Firewall"
+			if n.VPCID != "" {
+				filter = "NetworkACL"
+			}
+			name, why = n.Name, ""
+			for _, service := range []string{filter, "Lb"} {
+				if !n.HasService(service) {
+					why = ": its offering lacks " + service
+				}
+			}
+			names = append(names, name)
 		}
 		if why != "" {
-			o.Message = "of " + english.Plural(used[id], "node", "") + why
-			objects = append(objects, o)
+			objects = append(objects, objectf("Network", "", name, "of %s%s", english.Plural(used[id], "node", ""), why))
 		}
 	}
 	return Passf("%s", strings.Join(names, ", ")).Unless(objects, "network", "%s cannot balance load")
-}
-
-// cannotBalance says why a network takes no public load balancer rules; "" when it does.
-func cannotBalance(n *cloudstack.Network) string {
-	filter := "Firewall"
-	if n.VPCID != "" {
-		filter = "NetworkACL"
-	}
-	for _, service := range []string{"Lb", filter} {
-		if !n.HasService(service) {
-			return ": its offering lacks " + service
-		}
-	}
-	return ""
 }
 
 func tls(f *Facts) Finding {

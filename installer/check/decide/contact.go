@@ -26,14 +26,6 @@ const (
 // A failed call that is older than this is over: the controller makes calls all the time.
 const recentlyEnough = 10 * time.Minute
 
-// contactFixes are the remedies by what an error says, the most special first.
-var contactFixes = []struct{ says, fix string }{
-	{"proxyconnect", "correct proxy.https of the chart, or add CloudStack's host to proxy.noProxy"},
-	{"lookup ", "the Pod uses the node's resolver with hostNetwork: make the name known to it, set dnsPolicy of the chart, or write an address into api-url"},
-	{errUntrusted, "give the chart the CA of CloudStack's certificate (caBundle.configMapName; csccm install --ca-file FILE does it)"},
-	{"", "from a node of the controller's Pods, try the URL with curl; check firewalls, routes and proxy.noProxy of the chart"},
-}
-
 // contact reports whether the controller reaches CloudStack from where it runs, by the newest line of each Pod's log that says so.
 func contact(f *Facts) Finding {
 	if err := f.Err(Logs); err != nil {
@@ -45,13 +37,12 @@ func contact(f *Facts) Finding {
 		failed, stale := lastContact(f.Logs[i].Lines)
 		switch {
 		case failed != nil && (failed.Message == contactFailed || f.At.Sub(failed.At) <= recentlyEnough):
-			why := cmp.Or(failed.Get("err"), failed.Message)
 			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago"
-			return Problemf("%s", OneLine(why)).About(pod).Fix("%s", contactFix(failed, why))
+			return Problemf("%s", OneLine(cmp.Or(failed.Get("err"), failed.Message))).About(pod).Fix("%s", failed.Get("remedy"))
 		case len(stale) > 0:
 			keys := strings.Join(stale, ", ")
 			pod.Message = "read the cloud-config's " + keys + " when it started"
-			out = Problemf("the controller still works with the old %s", keys).About(pod).Fix("restart the controller: `%s`", Restart)
+			out = Problemf("the controller still works with the old %s", keys).About(pod).Fix("restart the controller: `%s`", restart)
 		}
 		lines += len(f.Logs[i].Lines)
 	}
@@ -88,17 +79,4 @@ func unreachable(l *podlog.Line) bool {
 	text := cmp.Or(l.Get("err"), l.Message)
 	return l.Error() && strings.Contains(text, "cloudstack ") &&
 		(strings.Contains(text, errUnreached) || strings.Contains(text, errNoAnswer) || strings.Contains(text, errUntrusted))
-}
-
-// contactFix is the controller's own remedy, or one that knows of Pods.
-func contactFix(l *podlog.Line, why string) string {
-	if fix := l.Get("remedy"); fix != "" && !unreachable(l) {
-		return fix
-	}
-	for _, f := range contactFixes {
-		if strings.Contains(why, f.says) {
-			return f.fix
-		}
-	}
-	return ""
 }

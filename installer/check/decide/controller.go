@@ -28,11 +28,7 @@ func podsReady(f *Facts) Finding {
 	var wanted, ready int32
 	var down []Object
 	var images []string
-	ours := f.Ours()
-	if len(ours) == 0 {
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
-	}
-	for _, w := range ours {
+	for _, w := range f.Ours() {
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
@@ -46,25 +42,23 @@ func podsReady(f *Facts) Finding {
 				return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(images, ", "))
 			}
 		}
-		for j := range p.Status.ContainerStatuses {
-			if n := p.Status.ContainerStatuses[j].RestartCount; n >= manyRestarts {
-				return fmt.Sprintf("restarted %d times", n)
-			}
+		if i := slices.IndexFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); i >= 0 {
+			return fmt.Sprintf("restarted %d times", p.Status.ContainerStatuses[i].RestartCount)
 		}
 		return ""
 	})
 	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(down...)
 	switch {
+	case len(f.Ours()) == 0:
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
 	case len(down)+len(odd) == 0:
 		return Passf("%s", english.Plural(int(ready), "Pod", ""))
 	case len(down) == 0:
 		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
 	case ready > 0:
 		out.Outcome = Warning // another Pod works
-	case wanted == 0 && f.Deployed() != nil:
-		return out.Fix("restore what the release says: `csccm upgrade`")
 	case wanted == 0:
-		return out.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", ours[0].Namespace, ours[0].Name)
+		return out.Fix("restore what the release says: `csccm upgrade`")
 	}
 	return out
 }
@@ -100,24 +94,18 @@ func leader(f *Facts) Finding {
 	case len(fresh) == 0 && len(stale) == 0:
 		return Problemf("nobody holds a lease")
 	case len(fresh) == 0:
-		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", Restart, ShowLog)
+		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", restart, showLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
 		return Problemf("the leader is no Pod of this release").About(fresh...)
-	case predatesPods(holds.Spec.AcquireTime, f.Pods):
+	case holds.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return !holds.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
+	}):
 		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
 			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
 	return Passf("%s", fresh[0].Message).With("lease", fresh[0].String())
-}
-
-// predatesPods reports whether a lease was acquired before the first of the Pods was created, so that none of them
-// did. The clocks of nodes and of the API server may differ a little.
-func predatesPods(acquired *metav1.MicroTime, pods []corev1.Pod) bool {
-	return acquired != nil && len(pods) > 0 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-		return !acquired.Add(leaseGrace).Before(p.CreationTimestamp.Time)
-	})
 }
 
 // IsElection reports whether a lease is held and belongs to a cloud controller manager.
@@ -141,40 +129,35 @@ func loose(p *corev1.Pod) bool {
 	return !owned && !ended && !ours && isController(p.Name, imagesOf(&p.Spec))
 }
 
-// otherControllers names csccm takeover only for the providers that it can replace.
+// otherControllers names csccm takeover only where the providers are those that it can replace.
 func otherControllers(f *Facts) Finding {
-	out := Problemf("another cloud controller manager is there")
-	var remedies []string
-	found := func(o Object, remedy string) {
-		out = out.About(o)
-		if !slices.Contains(remedies, remedy) {
-			remedies = append(remedies, remedy)
-		}
-	}
+	var found []Object
+	replaceable := true
 	for _, w := range f.Others() {
-		fix := "`csccm takeover` stops the other provider for CloudStack and keeps all that it made"
-		if !w.replaceable {
-			fix = fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`",
-				w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind))
-		}
-		found(objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")), fix)
+		found = append(found, objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
+		replaceable = replaceable && w.replaceable
 	}
-	for i := range f.SystemPods {
-		if p := &f.SystemPods[i]; loose(p) {
-			found(objectf("Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes"),
-				"remove the static Pod's file from /etc/kubernetes/manifests of its node")
+	others := len(found)
+	found = append(found, about("Pod", f.SystemPods, func(p *corev1.Pod) string {
+		if loose(p) {
+			return "a static Pod, which no Deployment makes; its file is in /etc/kubernetes/manifests of its node"
 		}
-	}
-	for i := range f.Nodes {
-		if kubelet.RunsCloudController(&f.Nodes[i]) {
-			found(objectf("Node", "", f.Nodes[i].Name, "its k3s or RKE2 server runs the built-in cloud controller"),
-				"start k3s and RKE2 with disable-cloud-controller: true")
+		return ""
+	})...)
+	found = append(found, f.nodeObjects(func(n *corev1.Node) string {
+		if kubelet.RunsCloudController(n) {
+			return "its k3s or RKE2 server runs the built-in cloud controller"
 		}
-	}
-	if len(out.Objects) == 0 {
+		return ""
+	})...)
+	if len(found) == 0 {
 		return Passf("none")
 	}
-	return out.Fix("%s", strings.Join(remedies, "; "))
+	out := Problemf("another cloud controller manager is there").About(found...)
+	if replaceable && others == len(found) {
+		return out.Fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
+	}
+	return out
 }
 
 func answers(f *Facts) Finding {
@@ -186,7 +169,7 @@ func answers(f *Facts) Finding {
 		switch {
 		case a.Sick != "":
 			sick = append(sick, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%s", a.Sick))
-		case a.Err != nil && !probed(a.Pod): // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
+		case a.Err != nil && notReady(a.Pod) != "": // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
 			silent = append(silent, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%v", a.Err))
 		}
 	}
@@ -194,13 +177,6 @@ func answers(f *Facts) Finding {
 		return Unknownf("%s could not be asked", english.Plural(len(silent), "Pod", "")).About(silent...)
 	}
 	return Passf("%s", english.Plural(len(f.Answers), "Pod", "")).Unless(sick, "Pod", "%s not healthy").About(silent...)
-}
-
-// probed reports whether the kubelet asks a Pod's /healthz and finds it well.
-func probed(p *corev1.Pod) bool {
-	return notReady(p) == "" && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
-		return c.ReadinessProbe != nil && c.ReadinessProbe.HTTPGet != nil && strings.HasSuffix(c.ReadinessProbe.HTTPGet.Path, "healthz")
-	})
 }
 
 func placement(f *Facts) Finding {
@@ -217,7 +193,12 @@ func placement(f *Facts) Finding {
 }
 
 func madeByCKS(f *Facts) Finding {
-	without := slices.DeleteFunc(slices.Clone(f.Kubelets), func(v kubelet.NodeVerdict) bool { return v.Verdict != kubelet.NotExternal })
+	var without []Object
+	for _, v := range f.Kubelets {
+		if v.Verdict == kubelet.NotExternal {
+			without = append(without, objectf("Node", "", v.Node, "its kubelet is not external; CKS adds nodes so"))
+		}
+	}
 	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	switch {
 	case f.Distribution != cluster.CKS:
@@ -231,8 +212,5 @@ func madeByCKS(f *Facts) Finding {
 	if !named {
 		out.Message += ", which installs its own provider again as long as no Pod is named cloud-controller-manager"
 	}
-	for _, v := range without {
-		out = out.About(objectf("Node", "", v.Node, "its kubelet is not external; CKS adds nodes so"))
-	}
-	return out
+	return out.About(without...)
 }

@@ -33,13 +33,12 @@ func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 	return lost
 }
 
-// misplaced changes a finding about nodes without VMs where the VMs are somewhere else.
+// misplaced changes a problem with nodes without VMs where the VMs are somewhere else.
 func (f *Facts) misplaced(out Finding) Finding {
-	lost := Lost(f.Nodes, f.VMs)
-	if out.Outcome != "" || len(lost) == 0 {
-		return out
+	if lost := Lost(f.Nodes, f.VMs); out.Outcome == "" && len(lost) > 0 {
+		return elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
 	}
-	return elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
+	return out
 }
 
 // Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes: vms are
@@ -52,12 +51,10 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 	if len(lost) == 0 {
 		return out, true
 	}
-	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), place)
+	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), place).
+		About(about("Node", lost, func(*corev1.Node) string { return "has no VM there" })...)
 	if zone != "" {
 		out.Message += ", zone " + zone
-	}
-	for i := range lost {
-		out = out.About(objectf("Node", "", lost[i].Name, "has no VM there"))
 	}
 	place.VMs = vms // of all zones
 	return elsewhere(out, lost, append(slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() }), place)), false
@@ -75,10 +72,11 @@ func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Find
 		}
 	}
 	out.Message += "; wrong account, project or zone"
-	separator := ": VMs of the nodes are elsewhere, "
+	if len(counts) > 0 {
+		out.Message += ": VMs of the nodes are elsewhere"
+	}
 	for _, place := range slices.Sorted(maps.Keys(counts)) {
-		out.Message += fmt.Sprintf("%s%d in %s", separator, counts[place], place)
-		separator = ", "
+		out.Message += fmt.Sprintf(", %d in %s", counts[place], place)
 	}
 	return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) " +
 		"that own the VMs of the nodes, or with keys of that account")

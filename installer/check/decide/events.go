@@ -5,7 +5,6 @@ package decide
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,42 +26,32 @@ var cloudComponents = []string{"service-controller", "cloud-node-controller", "c
 // successes are the reasons that end what a warning began.
 var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced", string(node.ReasonInService), string(node.ReasonAdopted)}
 
-// overWhenWell are the reasons of warnings that are over when the Node is Ready, initialised and one VM, or the Service is
-// Ready: not every repair has an Event.
-var overWhenWell = []string{
-	string(node.ReasonWithoutVM), string(node.ReasonAmbiguousVM), string(node.ReasonInvalidProviderID), string(node.ReasonDeletionRefused),
-	string(node.ReasonNotAdopted), string(node.ReasonOutOfService), string(node.ReasonOutOfServiceRefused),
-	string(plan.ReasonDriftRepaired), string(plan.ReasonAddressLost),
-}
-
 func openErrors(f *Facts) Finding {
-	last := map[string]*corev1.Event{} // by object; of two at once the success
+	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
 	for i := range f.Events {
 		e := &f.Events[i]
-		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
-		if !warning && !slices.Contains(successes, e.Reason) {
-			continue
-		}
-		o := &e.InvolvedObject
-		key := o.Kind + "/" + o.Namespace + "/" + o.Name
-		if was := last[key]; was == nil || cmp.Or(eventTime(e).Compare(eventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
-			last[key] = e
+		open := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
+		if open || slices.Contains(successes, e.Reason) {
+			key := corev1.ObjectReference{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+			if was := last[key]; was == nil || cmp.Or(eventTime(e).Compare(eventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
+				last[key] = e
+			}
 		}
 	}
 	var objects []Object
-	for _, key := range slices.Sorted(maps.Keys(last)) {
-		if e := last[key]; !slices.Contains(successes, e.Reason) {
-			objects = append(objects, objectf(e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name,
-				"%s %s ago: %s", e.Reason, f.At.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)))
+	for o, e := range last {
+		if !slices.Contains(successes, e.Reason) {
+			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s", e.Reason, f.At.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)))
 		}
 	}
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
 	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
 }
 
-// over reports whether a warning is over although no later Event says so: its object is gone, has become well since, or is well
-// and the reason is one of overWhenWell.
+// over reports whether a warning is over although no later Event says so, as of drift that was repaired: its object is gone, or has
+// become well.
 func (f *Facts) over(e *corev1.Event) bool {
-	o, often := &e.InvolvedObject, slices.Contains(overWhenWell, e.Reason)
+	o := &e.InvolvedObject
 	if o.Kind == "Service" && f.Err(Services) == nil {
 		i := slices.IndexFunc(f.Services, func(s corev1.Service) bool {
 			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == o.UID)
@@ -71,7 +60,8 @@ func (f *Facts) over(e *corev1.Event) bool {
 			return true
 		}
 		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
-		return c != nil && c.Status == "True" && (often || !eventTime(e).After(c.LastTransitionTime.Time))
+		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
+		return c != nil && c.Status == "True" && (repaired || !eventTime(e).After(c.LastTransitionTime.Time))
 	}
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == o.Name })
@@ -79,7 +69,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 			return true
 		}
 		_, hasVM := f.VM(&f.Nodes[i])
-		return often && hasVM && node.Ready(&f.Nodes[i]) && initialised(&f.Nodes[i])
+		return hasVM && node.Ready(&f.Nodes[i]) && initialised(&f.Nodes[i])
 	}
 	return false
 }

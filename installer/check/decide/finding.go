@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,9 +78,7 @@ type Finding struct {
 }
 
 // Passf returns a finding that all is well.
-func Passf(format string, args ...any) Finding {
-	return Finding{Outcome: OK, Message: fmt.Sprintf(format, args...)}
-}
+func Passf(format string, args ...any) Finding { return Problemf(format, args...).as(OK) }
 
 // Problemf returns a finding whose outcome follows from the severity of the check.
 func Problemf(format string, args ...any) Finding {
@@ -89,18 +86,17 @@ func Problemf(format string, args ...any) Finding {
 }
 
 // Warnf returns a warning, whatever the severity of the check.
-func Warnf(format string, args ...any) Finding {
-	return Finding{Outcome: Warning, Message: fmt.Sprintf(format, args...)}
-}
+func Warnf(format string, args ...any) Finding { return Problemf(format, args...).as(Warning) }
 
 // Skipf returns a finding that the check does not apply.
-func Skipf(format string, args ...any) Finding {
-	return Finding{Outcome: Skipped, Message: fmt.Sprintf(format, args...)}
-}
+func Skipf(format string, args ...any) Finding { return Problemf(format, args...).as(Skipped) }
 
 // Unknownf returns a finding that nothing could be decided.
-func Unknownf(format string, args ...any) Finding {
-	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
+func Unknownf(format string, args ...any) Finding { return Problemf(format, args...).as(Unknown) }
+
+func (f Finding) as(o Outcome) Finding {
+	f.Outcome = o
+	return f
 }
 
 // Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has one
@@ -126,7 +122,6 @@ func (f Finding) Fix(format string, args ...any) Finding {
 
 // With adds evidence.
 func (f Finding) With(key, value string) Finding {
-	f.Evidence = maps.Clone(f.Evidence)
 	if f.Evidence == nil {
 		f.Evidence = map[string]string{}
 	}
@@ -171,17 +166,8 @@ func remedyOf(err error) string {
 	return ""
 }
 
-// Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
+// Commands in remedies, of which a result has the names of the run.
 const (
-	WordNamespace = "{namespace}"  // of the controller
-	WordRelease   = "{release}"    // Helm release
-	WordNodeNames = "{node names}" // of the finding, separated by blanks
-	WordService   = "{service}"    // the first Service of the finding: -n NAMESPACE NAME
-	WordAPI       = "{api-url}"    // of CloudStack, over TLS
-)
-
-// Commands in remedies.
-const (
-	ShowLog = "kubectl -n " + WordNamespace + " logs -l app.kubernetes.io/instance=" + WordRelease + " --tail=-1"
-	Restart = "kubectl -n " + WordNamespace + " rollout restart deployment,daemonset -l app.kubernetes.io/instance=" + WordRelease
+	showLog = "kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE --tail=-1"
+	restart = "kubectl -n NAMESPACE rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE"
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
@@ -38,18 +39,8 @@ func settledRelease(f *Facts) Finding {
 	if last.Deployed() {
 		return Passf("release %s, revision %d: deployed", f.Release, last.Revision)
 	}
-	command := "upgrade"
-	if !slices.ContainsFunc(f.Records, func(r helm.Release) bool { return r.Deployed() || r.Status == "superseded" }) {
-		command = "install"
-	}
 	out := Problemf("release %s, revision %d: %s", f.Release, last.Revision, last.Status).
-		About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)}).
-		Fix("remove the cause, which the Pods or the history of the release name (helm -n %s history %s), then: `csccm %s`",
-			f.Namespace, f.Release, command)
-	if strings.HasPrefix(last.Status, "pending") {
-		out.Message += "; helm or csccm is working on it, or was killed"
-		out = out.Fix("wait until that has ended; if nobody works on it any more: `csccm %s --force-unlock`", command)
-	}
+		About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)})
 	if f.Phase == Preflight {
 		out.Outcome = Warning // the installation that follows judges it
 	}
@@ -61,31 +52,17 @@ func conflicts(f *Facts) Finding {
 		return Skipf("no manifest is about to be applied")
 	}
 	var objects []Object
-	var free []string // that a command can mark as the release's
-	there := 0
 	for i := range f.Drift {
 		o := f.Drift[i].Live
 		if o == nil {
 			continue
 		}
-		there++
 		name, namespace := o.GetAnnotations()["meta.helm.sh/release-name"], o.GetAnnotations()["meta.helm.sh/release-namespace"]
-		owner := "Helm release " + namespace + "/" + name
-		switch {
-		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && name == f.Release && namespace == f.Namespace:
-			continue
-		case name == "":
-			owner, free = "nobody", append(free, strings.ToLower(o.GetKind())+"/"+o.GetName())
+		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || name != f.Release || namespace != f.Namespace {
+			objects = append(objects, objectf(o.GetKind(), o.GetNamespace(), o.GetName(), "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/")))
 		}
-		objects = append(objects, objectf(o.GetKind(), o.GetNamespace(), o.GetName(), "exists and belongs to %s", owner))
 	}
-	out := Passf("%s of the chart, %d of them there as the release's", english.Plural(len(f.Drift), "object", ""), there).
-		Unless(objects, "object", "%s of the chart exist without being the release's")
-	if names := strings.Join(free, " "); len(free) == len(objects) && len(free) > 0 {
-		out = out.Fix("delete or rename them, or have the release take them over: `kubectl -n %s label %s app.kubernetes.io/managed-by=Helm` and "+
-			"`kubectl -n %s annotate %s meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s`", f.Namespace, names, f.Namespace, names, f.Release, f.Namespace)
-	}
-	return out
+	return Passf("%s of the chart", english.Plural(len(f.Drift), "object", "")).Unless(objects, "object", "%s of the chart exist without being the release's")
 }
 
 // maxFields is how many differing fields of one object are named.
@@ -101,20 +78,18 @@ func drift(f *Facts) Finding {
 	}
 	var out []Object
 	for _, c := range f.Drift {
-		var why string
+		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 		switch {
 		case c.Action == diff.Create:
-			why = "is in the release and not in the cluster"
+			o.Message = "is in the release and not in the cluster"
 		case c.Problem != "":
-			why = "the API server would not take it as the release has it: " + OneLine(c.Problem)
-		case c.Action == diff.Update && len(c.Lines) > maxFields:
-			why = fmt.Sprintf("the release would change %s; and %d more fields", strings.Join(c.Lines[:maxFields], "; "), len(c.Lines)-maxFields)
+			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
 		case c.Action == diff.Update:
-			why = "the release would change " + strings.Join(c.Lines, "; ")
+			o.Message = "the release would change " + strings.Join(c.Lines[:min(len(c.Lines), maxFields)], "; ")
 		default:
 			continue
 		}
-		out = append(out, objectf(c.Kind, c.Namespace, c.Name, "%s", why))
+		out = append(out, o)
 	}
 	all := english.Plural(len(f.Drift), "object", "")
 	if len(out) > 0 {
@@ -135,12 +110,10 @@ func leaks(f *Facts) Finding {
 		r := &f.Records[i]
 		values, _ := json.Marshal(r.Values)
 		text := strings.Join(append(slices.Clone(r.Tests), r.Manifest, r.Notes, string(values)), "\n")
-		if credentialLine.MatchString(text) ||
-			slices.ContainsFunc([]string{f.Config.APIKey, f.Config.SecretKey}, func(s string) bool { return s != "" && strings.Contains(text, s) }) {
-			objects = append(objects, Object{Kind: "Secret", Name: recordOf(r), Message: fmt.Sprintf("revision %d holds credentials", r.Revision)})
+		if credentialLine.MatchString(text) || report.Mask(text, f.Config.APIKey, f.Config.SecretKey) != text {
+			objects = append(objects, objectf("Secret", "", recordOf(r), "revision %d holds credentials", r.Revision))
 		}
 	}
 	return Passf("%s searched", english.Plural(len(f.Records), "revision", "")).Unless(objects, "record", "%s of Helm with credentials").
-		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n %s delete secret %s`",
-			WordNamespace, namesOf(objects))
+		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n NAMESPACE delete secret %s`", namesOf(objects))
 }

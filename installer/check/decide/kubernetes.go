@@ -62,16 +62,12 @@ func serverVersion(f *Facts) Finding {
 }
 
 func permissions(f *Facts) Finding {
-	var missing, lost []string
+	denied := map[bool][]string{} // by whether the right is needed
 	for _, r := range f.Denied {
-		if slices.Contains(f.Needed, r) {
-			missing = append(missing, r.String())
-		} else {
-			lost = append(lost, r.String())
-		}
+		needed := slices.Contains(f.Needed, r)
+		denied[needed] = append(denied[needed], r.String())
 	}
-	slices.Sort(missing)
-	slices.Sort(lost)
+	missing, lost := slices.Sorted(slices.Values(denied[true])), slices.Sorted(slices.Values(denied[false]))
 	var refused []Object
 	for _, c := range f.Drift {
 		if c.Problem != "" {
@@ -137,20 +133,16 @@ func clocks(f *Facts) Finding {
 }
 
 func podSecurity(f *Facts) Finding {
-	const label = "pod-security.kubernetes.io/enforce"
 	if err := f.Err(Namespace); apierrors.IsNotFound(err) {
 		return Passf("namespace %s is not there yet", f.Namespace)
 	} else if err != nil {
 		return Unread(Cause(err))
 	}
-	switch level := f.NamespaceOf.Labels[label]; {
-	case level != "baseline" && level != "restricted":
-		return Passf("namespace %s allows hostNetwork", f.Namespace)
-	case f.hostNetwork():
+	level := f.NamespaceOf.Labels["pod-security.kubernetes.io/enforce"]
+	if (level == "baseline" || level == "restricted") && f.hostNetwork() {
 		return Problemf("namespace %s enforces %q, which refuses hostNetwork", f.Namespace, level)
-	default:
-		return Passf("namespace %s enforces %q; the Pods do not use hostNetwork", f.Namespace, level)
 	}
+	return Passf("namespace %s allows what the Pods need", f.Namespace)
 }
 
 // hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the host's
@@ -161,43 +153,24 @@ func (f *Facts) hostNetwork() bool {
 		manifest = r.Manifest
 	}
 	objects, err := diff.Parse(manifest)
-	workloads := 0
-	for i := range objects {
-		if kind := objects[i].GetKind(); kind != "Deployment" && kind != "DaemonSet" {
-			continue
-		}
-		workloads++
-		if uses, _, err := unstructured.NestedBool(objects[i].Object, "spec", "template", "spec", "hostNetwork"); uses || err != nil {
-			return true
-		}
-	}
-	return workloads == 0 || err != nil
-}
-
-// oldestKubelet is how many minor versions a kubelet may be behind its API server.
-const oldestKubelet = 3
-
-func kubeletVersions(f *Facts) Finding {
-	if len(f.Nodes) == 0 {
-		return noNodes()
-	}
-	server, known := MinorOf(f.Version)
-	objects := f.nodeObjects(func(n *corev1.Node) string {
-		info := n.Status.NodeInfo
-		if info.OperatingSystem != "" && info.OperatingSystem != "linux" {
-			return "runs " + info.OperatingSystem
-		}
-		minor, ok := MinorOf(info.KubeletVersion)
-		switch {
-		case !known || !ok:
-		case minor > server:
-			return fmt.Sprintf("kubelet %s is newer than the API server's %s", info.KubeletVersion, f.Version)
-		case minor < server-oldestKubelet:
-			return fmt.Sprintf("kubelet %s is more than %d minor versions older than the API server's %s", info.KubeletVersion, oldestKubelet, f.Version)
-		}
-		return ""
+	objects = slices.DeleteFunc(objects, func(o unstructured.Unstructured) bool {
+		return o.GetKind() != "Deployment" && o.GetKind() != "DaemonSet"
 	})
-	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "finding", "%s")
+	return err != nil || len(objects) == 0 || slices.ContainsFunc(objects, func(o unstructured.Unstructured) bool {
+		uses, _, err := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork")
+		return uses || err != nil
+	})
 }
 
-func noNodes() Finding { return Skipf("the cluster has no nodes") }
+func unsupportedKubelet(f *Facts, n *corev1.Node) string {
+	info := n.Status.NodeInfo
+	server, known := MinorOf(f.Version)
+	minor, ok := MinorOf(info.KubeletVersion)
+	switch {
+	case info.OperatingSystem != "" && info.OperatingSystem != "linux":
+		return "runs " + info.OperatingSystem
+	case known && ok && (minor > server || minor < server-3):
+		return fmt.Sprintf("kubelet %s is newer than the API server's %s, or more than 3 minor versions older", info.KubeletVersion, f.Version)
+	}
+	return ""
+}

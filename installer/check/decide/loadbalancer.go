@@ -44,11 +44,8 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) []Object {
 
 func ruleNames(f *Facts) Finding {
 	old := f.ruleObjects(func(it *lbrules.Item) string {
-		switch {
-		case it.Verdict == lbrules.VerdictRename:
+		if it.Verdict == lbrules.VerdictRename {
 			return "Service " + it.Service
-		case it.Verdict == lbrules.VerdictOrphan && it.Family == lbrules.FamilyLegacy:
-			return "its Service is gone, its members are nodes of this cluster"
 		}
 		return ""
 	})
@@ -88,13 +85,14 @@ func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
 	var objects []Object
 	var remedies []string
-	checked, pending, trusted := 0, 0, 0
+	checked, trusted := 0, 0
 	for _, s := range tenants.Balanced(f.Services) {
 		name := s.Namespace + "/" + s.Name
 		p := f.Planned[name]
-		if (p == nil || p.Refusal == nil) && f.working(s) {
-			pending++
-			continue
+		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+		changed := f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience
+		if (p == nil || p.Refusal == nil) && !Settled(s) && changed {
+			continue // the controller is about to do what is missing
 		}
 		checked++
 		if p == nil && Settled(s) {
@@ -113,9 +111,6 @@ func services(f *Facts) Finding {
 		objects = append(objects, objectf("Service", s.Namespace, s.Name, "%s", strings.Join(problems, "; ")))
 	}
 	out := Passf("%s", english.Plural(checked, "Service", ""))
-	if pending > 0 {
-		out.Message += fmt.Sprintf(", %d more being set up", pending)
-	}
 	switch {
 	case len(objects) > 0:
 		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
@@ -138,12 +133,6 @@ func Settled(s *corev1.Service) bool {
 	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
 }
 
-// working reports whether the controller is about to do what is missing: a Service is new, or changed just now.
-func (f *Facts) working(s *corev1.Service) bool {
-	c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
-	return !Settled(s) && (f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience)
-}
-
 // maxActions is how many actions of a Service are named.
 const maxActions = 4
 
@@ -162,9 +151,7 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 				out = append(out, "would "+a.Label())
 			}
 		}
-		if more := len(out) - maxActions; more > 0 {
-			out = append(out[:maxActions], fmt.Sprintf("%d more actions", more))
-		}
+		out = out[:min(len(out), maxActions)]
 	}
 	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
 		out = append(out, fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second)))

@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,12 +67,9 @@ func labels(f *Facts) Finding {
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
-			switch {
-			case want[key] == "" || have == want[key]:
-			case labelled:
-				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, have, want[key]))
-			case key != corev1.LabelInstanceTypeStable && f.Phase == Installed && initialised(n):
-				differ = append(differ, fmt.Sprintf("%s is missing, CloudStack says %s", key, want[key]))
+			needed := key != corev1.LabelInstanceTypeStable && f.Phase == Installed && initialised(n)
+			if want[key] != "" && have != want[key] && (labelled || needed) {
+				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, cmp.Or(have, "missing"), want[key]))
 			}
 		}
 		return strings.Join(differ, "; ")
@@ -155,7 +153,7 @@ func addresses(f *Facts) Finding {
 	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
 	if len(odd) > 0 && len(fights) == 0 {
 		out = Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).
-			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
+			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", showLog)
 	}
 	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
 }

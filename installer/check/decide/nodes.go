@@ -19,10 +19,15 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-func kubelets(f *Facts) Finding {
-	if len(f.Kubelets) == 0 {
-		return noNodes()
+// eachNode is a check that names the nodes about which say has something to say; format has one place for their number.
+func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
+	return func(f *Facts) Finding {
+		objects := f.nodeObjects(func(n *corev1.Node) string { return say(f, n) })
+		return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", format)
 	}
+}
+
+func kubelets(f *Facts) Finding {
 	objects, fix := map[kubelet.Verdict][]Object{}, map[kubelet.Verdict]string{}
 	evidence := map[string]string{}
 	for _, v := range f.Kubelets {
@@ -46,9 +51,6 @@ func kubelets(f *Facts) Finding {
 }
 
 func matches(f *Facts) Finding {
-	if len(f.Nodes) == 0 {
-		return noNodes()
-	}
 	all := make([]*corev1.Node, 0, len(f.Nodes))
 	for i := range f.Nodes {
 		all = append(all, &f.Nodes[i])
@@ -93,15 +95,16 @@ func providerIDs(f *Facts) Finding {
 		}
 		return ""
 	})
-	if len(wrong) > 0 {
-		return f.misplaced(Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).About(append(wrong, odd...)...).
-			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong)))
-	}
-	if len(odd) > 0 {
-		return Warnf("%s without a provider ID of CloudStack", english.Plural(len(odd), "node", "")).About(odd...).
+	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	if len(wrong)+len(odd) > 0 {
+		out = Warnf("%s without a provider ID of CloudStack", english.Plural(len(odd), "node", "")).
 			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
-	return Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	if len(wrong) > 0 {
+		out = Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).
+			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
+	}
+	return f.misplaced(out.About(append(wrong, odd...)...))
 }
 
 // namesOf returns the names of objects as a command line has them.
@@ -116,76 +119,57 @@ func namesOf(objects []Object) string {
 // patience is how long a node may take to be initialised.
 const patience = 2 * time.Minute
 
-func uninitialised(f *Facts) Finding {
-	stuck := f.nodeObjects(func(n *corev1.Node) string {
-		age := f.At.Sub(taintedSince(n))
-		if !node.HasTaint(n) || age < patience {
-			return ""
-		}
-		return fmt.Sprintf("tainted for %s%s", age.Round(time.Second), f.whyStuck(n))
-	})
-	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(stuck, "node", "%s waiting for the controller")
-}
-
-// taintedSince is when the node's taints were last written, as managedFields record it.
-func taintedSince(n *corev1.Node) time.Time {
-	since := n.CreationTimestamp.Time
+func uninitialised(f *Facts, n *corev1.Node) string {
+	since := n.CreationTimestamp.Time // or when the taints were last written
 	for _, m := range n.ManagedFields {
 		if m.Time != nil && m.FieldsV1 != nil && m.Time.After(since) && strings.Contains(m.FieldsV1.GetRawString(), `"f:taints"`) {
 			since = m.Time.Time
 		}
 	}
-	return since
-}
-
-func (f *Facts) whyStuck(n *corev1.Node) string {
-	if f.VMs == nil {
+	age := f.At.Sub(since)
+	if !node.HasTaint(n) || age < patience {
 		return ""
+	}
+	text := fmt.Sprintf("tainted for %s", age.Round(time.Second))
+	if f.VMs == nil {
+		return text
 	}
 	vm, err := node.Match(f.VMs, n)
 	if err != nil {
-		return "; " + withoutName(err, n)
+		return text + "; " + withoutName(err, n)
 	}
 	meta, err := node.Metadata(vm, node.Options{Node: n})
 	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); err == nil && len(ips) > 0 {
-		return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name, addressText(meta.NodeAddresses))
+		text += fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name, addressText(meta.NodeAddresses))
+	}
+	return text
+}
+
+func evicting(_ *Facts, n *corev1.Node) string {
+	if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
+		return "has the taint with effect NoExecute"
 	}
 	return ""
 }
 
-func noExecute(f *Facts) Finding {
-	objects := f.nodeObjects(func(n *corev1.Node) string {
-		if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
-			return "has the taint with effect NoExecute"
-		}
-		return ""
-	})
-	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", "Pods are evicted from %s")
-}
-
+// doomed: the controller deletes a Node by its provider ID alone.
 func doomed(f *Facts) Finding {
-	objects := f.nodeObjects(func(n *corev1.Node) string {
-		// The controller deletes a Node by its provider ID alone.
+	return f.misplaced(eachNode("%s would be deleted", func(f *Facts, n *corev1.Node) string {
 		_, kind, invalid := node.ParseProviderID(n.Spec.ProviderID)
 		_, err := node.Match(f.VMs, n)
-		_, missing := errors.AsType[*node.NotFoundError](err)
-		if missing && !node.Ready(n) && invalid == nil && kind.IsCloudStack() {
+		if _, missing := errors.AsType[*node.NotFoundError](err); missing && !node.Ready(n) && invalid == nil && kind.IsCloudStack() {
 			return "is NotReady and " + withoutName(err, n)
 		}
 		return ""
-	})
-	return f.misplaced(Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", "%s would be deleted"))
+	})(f))
 }
 
-func stopped(f *Facts) Finding {
-	objects := f.nodeObjects(func(n *corev1.Node) string {
-		vm, ok := f.VM(n) // else NODE-002 says it
-		if ok && (node.Off(vm.State) || vm.State == cloudstack.VMStopping || vm.State == cloudstack.VMError) {
-			return fmt.Sprintf("its VM %s is %s", vm.Name, vm.State)
-		}
-		return ""
-	})
-	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", "the VMs of %s do not run")
+func stopped(f *Facts, n *corev1.Node) string {
+	vm, ok := f.VM(n) // else NODE-002 says it
+	if ok && (node.Off(vm.State) || vm.State == cloudstack.VMStopping || vm.State == cloudstack.VMError) {
+		return fmt.Sprintf("its VM %s is %s", vm.Name, vm.State)
+	}
+	return ""
 }
 
 // likelyVM says which VM a node without one is by its system UUID. It is a hint and no match: the controller goes by provider ID

@@ -53,8 +53,10 @@ func (f *Facts) driverVolumes() []corev1.PersistentVolume {
 func (f *Facts) DriverSecret() (namespace, name, key string) {
 	key = "cloud-config"
 	for i := range f.CSI {
-		if name == "" {
-			namespace, name = f.CSI[i].Namespace, f.CSI[i].secret
+		for j := range f.CSI[i].volumes {
+			if s := f.CSI[i].volumes[j].Secret; s != nil && name == "" {
+				namespace, name = f.CSI[i].Namespace, s.SecretName
+			}
 		}
 		for _, word := range f.CSI[i].words { // the last counts
 			if file, ok := strings.CutPrefix(word, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
@@ -68,15 +70,19 @@ func (f *Facts) DriverSecret() (namespace, name, key string) {
 // driverConfigKeys are the keys of a cloud-config that the driver knows. It exits at startup when it finds another one.
 var driverConfigKeys = []string{"api-url", "api-key", "secret-key", "project-id", "ssl-no-verify", "zone"}
 
-func notUsed() Finding {
-	return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
+// ofStorage is a check of clusters with the driver.
+func ofStorage(judge func(*Facts) Finding) func(*Facts) Finding {
+	return func(f *Facts) Finding {
+		if !f.UsesDriver() {
+			return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
+		}
+		return judge(f)
+	}
 }
 
 func driverKeys(f *Facts) Finding {
 	namespace, name, _ := f.DriverSecret()
 	switch {
-	case !f.UsesDriver():
-		return notUsed()
 	case name == "":
 		return Skipf("the CSI driver has its keys from no Secret")
 	case f.Driver.NoFile != "":
@@ -98,9 +104,6 @@ func driverKeys(f *Facts) Finding {
 }
 
 func driverTopology(f *Facts) Finding {
-	if !f.UsesDriver() {
-		return notUsed()
-	}
 	registered := map[string]storagev1.CSINodeDriver{}
 	for _, n := range f.Driver.Nodes {
 		for _, d := range n.Spec.Drivers {

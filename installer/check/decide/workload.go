@@ -4,10 +4,11 @@
 package decide
 
 import (
+	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csccm/csccm/installer/check/tenants"
@@ -25,27 +26,18 @@ type Workload struct {
 	Ready       int32    `json:"ready"`
 	Ours        bool     `json:"ours"` // of the release
 	labels      map[string]string
-	selector    map[string]string
-	words       []string // commands and arguments
-	secret      string   // the first that is mounted
-	replaceable bool     // csccm takeover can take its place
+	selector    *metav1.LabelSelector
+	words       []string        // commands and arguments
+	volumes     []corev1.Volume // of the Pods
+	replaceable bool            // csccm takeover can take its place
 }
 
 // WorkloadOf converts what was read.
 func WorkloadOf(w *cluster.Workload) Workload {
-	out := Workload{
-		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready,
-		labels: w.Meta.Labels, words: tenants.Words(w.Pod), replaceable: family.Replaces(w.Pod, w.Meta.Name),
+	return Workload{
+		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready, labels: w.Meta.Labels,
+		selector: w.Selector, words: tenants.Words(w.Pod), volumes: w.Pod.Volumes, replaceable: family.Replaces(w.Pod, w.Meta.Name),
 	}
-	if w.Selector != nil {
-		out.selector = w.Selector.MatchLabels
-	}
-	for i := range w.Pod.Volumes {
-		if s := w.Pod.Volumes[i].Secret; s != nil && out.secret == "" {
-			out.secret = s.SecretName
-		}
-	}
-	return out
 }
 
 func imagesOf(pod *corev1.PodSpec) []string {
@@ -62,14 +54,12 @@ func (w *Workload) RegisteredAs() string {
 	return name
 }
 
-// foreignImages are parts of the images of cloud controller managers whose names do not say so.
-var foreignImages = []string{"cloud-controller-manager", "cloudstack-kubernetes-provider", "leaseweb-ccm"}
+// controllerName matches the names and images of cloud controller managers.
+var controllerName = regexp.MustCompile("cloud-controller-manager|cloudstack-kubernetes-provider|leaseweb-ccm")
 
 // isController reports whether a name or an image is that of a cloud controller manager.
 func isController(name string, images []string) bool {
-	return strings.Contains(name, "cloud-controller-manager") || slices.ContainsFunc(images, func(image string) bool {
-		return slices.ContainsFunc(foreignImages, func(part string) bool { return strings.Contains(image, part) })
-	})
+	return slices.ContainsFunc(append(slices.Clone(images), name), controllerName.MatchString)
 }
 
 // Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods, and the
@@ -108,15 +98,10 @@ func (f *Facts) Words() []string {
 
 // OwnPods returns the Pods of the release's workloads.
 func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
-	var out []corev1.Pod
-	for _, w := range f.Ours() {
-		selector := apilabels.SelectorFromSet(w.selector)
-		for i := range pods {
-			p := &pods[i]
-			if len(w.selector) > 0 && p.Namespace == w.Namespace && selector.Matches(apilabels.Set(p.Labels)) && p.DeletionTimestamp == nil {
-				out = append(out, *p)
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || !slices.ContainsFunc(f.Ours(), func(w Workload) bool {
+			selector, err := metav1.LabelSelectorAsSelector(w.selector) // of nil: nothing
+			return err == nil && p.Namespace == w.Namespace && selector.Matches(apilabels.Set(p.Labels))
+		})
+	})
 }

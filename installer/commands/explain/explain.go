@@ -6,6 +6,7 @@
 package explain
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math"
@@ -36,7 +37,7 @@ const (
 	Check     Kind = "check"
 )
 
-// Entry explains one row of a table. Links in its texts start at the folder docs.
+// Entry explains one row of a table, in Markdown. Links in its texts start at the folder docs.
 type Entry struct {
 	Kind Kind `json:"kind"`
 	// Object is the kind of object that has the Event or the condition.
@@ -64,8 +65,6 @@ type Topic struct {
 	Entries []Entry `json:"entries"`
 }
 
-const pageBase = version.Pages + "docs/runbooks.md"
-
 // Topics are all topics: alerts, reasons, checks.
 var Topics = sync.OnceValue(func() []Topic {
 	var out []Topic
@@ -74,33 +73,32 @@ var Topics = sync.OnceValue(func() []Topic {
 			out[i].Entries = append(out[i].Entries, e)
 			return
 		}
-		if page == "" {
-			page = pageBase + anchor(name)
-		}
 		out = append(out, Topic{Name: name, Page: page, Entries: []Entry{e}})
 	}
+	reason := func(name string, e Entry) { add(name, version.Pages+"docs/runbooks.md#"+strings.ToLower(name), e) }
 	for _, a := range alerts() {
-		add(a.Alert, "", a.entry())
+		reason(a.Alert, Entry{
+			Kind: Alert, Severity: a.Labels["severity"], For: a.For, When: variables(a.Annotations["summary"]), Means: variables(a.Annotations["description"]),
+			See: a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
+			what: "Alert, " + a.Labels["severity"] + ", after " + a.For, family: "Alerts",
+		})
 	}
 	for i := range reasons.Events {
-		add(string(reasons.Events[i].Reason), "", eventEntry("Service", &reasons.Events[i]))
+		reason(string(reasons.Events[i].Reason), eventEntry("Service", &reasons.Events[i]))
 	}
 	for i := range reasons.NodeEvents {
-		add(string(reasons.NodeEvents[i].Reason), "", eventEntry("Node", &reasons.NodeEvents[i]))
+		reason(string(reasons.NodeEvents[i].Reason), eventEntry("Node", &reasons.NodeEvents[i]))
 	}
-	for i := range reasons.Conditions {
-		r := &reasons.Conditions[i]
-		add(string(r.Reason), "", Entry{
+	for _, r := range reasons.Conditions {
+		reason(string(r.Reason), Entry{
 			Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy,
 			what: "Reason of a condition of a Service", family: "Conditions of a Service",
 		})
 	}
-	catalogue := check.All()
-	for i := range catalogue {
-		c := &catalogue[i]
+	for _, c := range check.All() {
 		add(c.Code, c.Hint(), Entry{
-			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"}, End: c.RemedyInDocs(),
-			what: "Check of csccm doctor, " + string(c.Severity),
+			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"},
+			End: c.RemedyInDocs(), what: "Check of csccm doctor, " + string(c.Severity),
 		})
 	}
 	return out
@@ -117,7 +115,7 @@ func eventEntry(object string, r *plan.EventRow) Entry {
 	e.what = "Event on a " + object + ", " + e.Severity
 	if r.Condition {
 		e.InCondition = service.ConditionReady
-		e.what += "; reason of the condition " + e.InCondition
+		e.what += "; reason of the condition `" + e.InCondition + "`"
 		e.See = append(e.See, "kubectl describe service -n NAMESPACE NAME", "csccm plan NAMESPACE/NAME")
 	}
 	for _, line := range r.See {
@@ -141,14 +139,6 @@ type alert struct {
 	}
 }
 
-func (a *alert) entry() Entry {
-	return Entry{
-		Kind: Alert, Severity: a.Labels["severity"], For: a.For, When: variables(a.Annotations["summary"]), Means: variables(a.Annotations["description"]),
-		See: a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
-		what: "Alert, " + a.Labels["severity"] + ", after " + a.For, family: "Alerts",
-	}
-}
-
 // variable matches a label or the value in the template of an alert.
 var variable = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
 
@@ -157,22 +147,17 @@ func variables(template string) string {
 	return variable.ReplaceAllStringFunc(template, func(v string) string { return strings.ToUpper(variable.FindStringSubmatch(v)[1]) })
 }
 
-// alerts are those of the chart with its default values. The chart is embedded: it is read, or a test has failed.
-func alerts() []alert {
-	var values struct{ LeaderElection struct{ LeaseName string } }
+// alerts are those of the chart with the default name of its lease. The chart is embedded: it is read, or a test has failed.
+func alerts() (out []alert) {
+	const name = "monitoring/alerts.yaml"
 	var file struct{ Groups []struct{ Rules []alert } }
-	read := func(name string, replace func(string) string, into any) {
-		raw, err := fs.ReadFile(charts.FS(), name)
-		if err == nil {
-			err = yaml.Unmarshal([]byte(replace(string(raw))), into)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("embedded chart: %s: %v", name, err))
-		}
+	raw, err := fs.ReadFile(charts.FS(), name)
+	if err == nil {
+		err = yaml.Unmarshal(bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte("cloud-controller-manager")), &file)
 	}
-	read("values.yaml", func(s string) string { return s }, &values)
-	read("monitoring/alerts.yaml", func(s string) string { return strings.ReplaceAll(s, "LEASE_NAME", values.LeaderElection.LeaseName) }, &file)
-	var out []alert
+	if err != nil {
+		panic(fmt.Sprintf("embedded chart: %s: %v", name, err))
+	}
 	for _, g := range file.Groups {
 		out = append(out, g.Rules...)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -18,30 +17,15 @@ import (
 // link matches a link of a text that leads to another page.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 
-// anchor returns the anchor of a heading.
-func anchor(name string) string { return "#" + strings.ToLower(name) }
-
-// onPage makes the links of a text that lead to the page of runbooks stay on it.
-func onPage(text string) string { return strings.ReplaceAll(text, "](runbooks.md#", "](#") }
-
-// plain makes links readable on a terminal.
-func plain(text string) string { return link.ReplaceAllString(text, "$1 (docs/$2)") }
-
 // sentence begins with a capital letter and ends with a full stop.
 func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
 const generated = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain/gen. Do not edit. -->\n\n"
 
 // saidOnce matches commands that the introduction names.
-var saidOnce = regexp.MustCompile("^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)$")
-
-// noEnd is how what is well ends.
-const noEnd = "none needed"
+var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
 
 const intro = generated + `# Runbooks
 
@@ -61,67 +45,44 @@ func Page() string {
 			if t.Entries[0].family != family {
 				continue // a name has one heading, so that links find it
 			}
-			fmt.Fprintf(&b, "\n### %s\n", t.Name)
-			for i := range t.Entries {
-				t.Entries[i].write(&b, "Event on a "+t.Entries[0].Object+", ")
-			}
+			text := saidOnce.ReplaceAllString(strings.ReplaceAll(t.text(), "](runbooks.md#", "](#"), "")
+			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+", ", "\n").Replace(text)
+			fmt.Fprintf(&b, "\n### %s\n%s", t.Name, text)
 		}
 	}
 	return b.String()
 }
 
-// write writes what the page says of an entry. The heading has said what the entry is, if that begins with said.
-func (e *Entry) write(b *strings.Builder, said string) {
-	what := strings.TrimPrefix(e.what, said)
-	if e.InCondition != "" {
-		what = strings.ReplaceAll(what, e.InCondition, "`"+e.InCondition+"`")
+// text is what is said below the heading of a topic.
+func (t Topic) text() string {
+	var b strings.Builder
+	for _, e := range t.Entries {
+		fmt.Fprintf(&b, "\n%s.\n\n**%s** %s\n", e.what, sentence(e.When), e.Means)
+		for _, block := range [][]string{append([]string{"sh"}, e.See...), append([]string{"promql"}, e.Queries...)} {
+			if len(block) > 1 {
+				fmt.Fprintf(&b, "\n```%s\n```\n", strings.Join(block, "\n"))
+			}
+		}
+		if e.End != "none needed" {
+			fmt.Fprintf(&b, "\nHow to end it: %s\n", sentence(e.End))
+		}
 	}
-	fmt.Fprintf(b, "\n%s.\n\n**%s** %s\n", what, sentence(onPage(e.When)), onPage(e.Means))
-	block(b, "sh", slices.DeleteFunc(slices.Clone(e.See), saidOnce.MatchString))
-	block(b, "promql", e.Queries)
-	if e.End != noEnd {
-		fmt.Fprintf(b, "\nHow to end it: %s\n", sentence(onPage(e.End)))
-	}
+	return b.String()
 }
 
-func block(b *strings.Builder, language string, lines []string) {
-	if len(lines) > 0 {
-		fmt.Fprintf(b, "\n```%s\n%s\n```\n", language, strings.Join(lines, "\n"))
-	}
-}
-
-// Plain returns the topic without markup: for programs and terminals.
-func (t Topic) Plain() Topic {
-	t.Entries = slices.Clone(t.Entries)
-	for i := range t.Entries {
-		e := &t.Entries[i]
-		e.When, e.Means, e.End = sentence(plain(e.When)), sentence(plain(e.Means)), sentence(plain(e.End))
-	}
-	return t
-}
-
-// WriteText writes a plain topic for a person.
+// WriteText writes a topic for a person, as its page has it, with links that a terminal shows.
 func (t Topic) WriteText(w io.Writer, style report.Style) error {
 	var b strings.Builder
-	const indent = 2
-	paragraph := func(text string) { b.WriteString(style.Indented("  ", indent, text)) }
-	for i := range t.Entries {
-		e := &t.Entries[i]
-		b.WriteString(style.Paint(report.Strong, t.Name) + ": " + e.what + "\n\n")
-		paragraph(e.When)
-		paragraph(e.Means)
-		b.WriteString("\n" + style.Paint(report.Strong, "How to see it") + "\n\n")
-		for _, line := range e.See {
-			b.WriteString("  " + line + "\n") // whole, to be copied
+	code := false
+	for line := range strings.SplitSeq(t.Name+"\n"+link.ReplaceAllString(t.text(), "$1 (docs/$2)")+"\n"+t.Page, "\n") {
+		if strings.HasPrefix(line, "```") {
+			code = !code
 		}
-		for _, query := range e.Queries {
-			b.WriteString("  PromQL: " + query + "\n")
+		if !code {
+			line = strings.TrimSuffix(style.Indented("", 0, line), "\n")
 		}
-		b.WriteString("\n" + style.Paint(report.Strong, "How to end it") + "\n\n")
-		paragraph(e.End)
-		b.WriteString("\n")
+		b.WriteString(line + "\n")
 	}
-	b.WriteString(t.Page + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
