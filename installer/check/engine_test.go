@@ -237,10 +237,3 @@ func TestWithoutCloudStack(t *testing.T) {
 	verify(&Env{Setup: Setup{NoCloud: "because"}}, Skipped, "because")
 	verify(&Env{Setup: Setup{NoCloudErr: errors.New("the cloud-config is broken")}}, Failed, "broken")
 }
-
-func TestNearest(t *testing.T) {
-	t.Parallel()
-	for typed, want := range map[string]string{"NODE001": "NODE-001", "node-01": "NODE-001", "nodes": "NODE", "HLEM-001": "HELM-001", "LB-1": "LB"} {
-		require.ErrorContains(t, Selection{Only: []string{typed}}.Validate(), want)
-	}
-}

@@ -5,7 +5,6 @@ package check_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,37 +105,4 @@ func (w *world) driverFile(t *testing.T, file []byte) {
 	s.Data["driver"] = file
 	_, err = w.kube.CoreV1().Secrets(system).Update(t.Context(), s, metav1.UpdateOptions{})
 	require.NoError(t, err)
-}
-
-// The checks of storage call CloudStack no more often than others, and a cluster without the driver is told in one line.
-func TestBudgetOfStorage(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		storage func(t *testing.T, w *world)
-		outcome check.Outcome
-	}{
-		"no driver": {func(*testing.T, *world) {}, check.Skipped},
-		"driver":    {func(t *testing.T, w *world) { w.storage(t); w.volume(t, "data", "v") }, check.OK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c.storage(t, w)
-			cloud, _, _, r := w.counted(t, check.Selection{})
-			total := 0
-			for _, n := range cloud {
-				total += n
-			}
-			require.Equal(t, 17, total, cloud)
-			for code, c2 := range byCode(r) {
-				if c2.Category == "Storage" {
-					require.Equal(t, c.outcome, c2.Outcome, "%s %+v", code, c2)
-				}
-			}
-			noKeys(t, w, r)
-			var b strings.Builder
-			require.NoError(t, r.WriteText(&b, check.TextOptions{}))
-			require.Equal(t, c.outcome == check.Skipped, strings.Contains(b.String(), "not used"))
-		})
-	}
 }

@@ -85,22 +85,6 @@ func TestIssue9418(t *testing.T) {
 	require.Equal(t, "https://github.com/apache/cloudstack/issues/9418", f.Reference)
 }
 
-// TestIssue11579 is a cluster whose API server shows a certificate without the address that its kubeconfig names.
-func TestIssue11579(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	k := e.create(e.request())
-	reader := e.reader()
-	reader.Dial, reader.Clock = serve(t, newCertificate(t, "10.96.0.1", "10.1.1.88")), clocktesting.NewFakePassiveClock(issued.AddDate(0, 1, 0))
-	f, err := reader.Upgrade(t.Context(), k)
-	require.NoError(t, err)
-	found := only(t, ckscheck.Certificates(f), "certificate-host")
-	require.Equal(t, ckscheck.Warning, found.Severity)
-	require.Equal(t, "kubectl refuses it: x509: certificate is valid for 10.96.0.1, 10.1.1.88, not "+k.IPAddress, found.What)
-	require.Contains(t, found.Remedy, "apiServer.certSANs")
-	require.Equal(t, "https://github.com/apache/cloudstack/issues/11579", found.Reference)
-}
-
 func TestServing(t *testing.T) {
 	t.Parallel()
 	c, err := ckscheck.Serving(t.Context(), serve(t, newCertificate(t, "203.0.113.10")), "https://KUBERNETES.default/")

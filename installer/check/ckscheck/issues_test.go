@@ -46,53 +46,6 @@ func TestIssue14148(t *testing.T) {
 	require.Empty(t, e.done(e.user.UpgradeKubernetesCluster(t.Context(), k.ID, e.version("1.32.4"))))
 }
 
-// TestIssue13408 upgrades a cluster whose nodes are large enough, and whose offering for all nodes is not.
-func TestIssue13408(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	r := e.request()
-	r.OfferingID, r.ControlOfferingID, r.WorkerOfferingID = e.offering("small"), e.offering("node"), e.offering("node")
-	f, err := e.reader().Create(t.Context(), r)
-	require.NoError(t, err)
-	require.Equal(t, []string{"warning offering-unused-small"}, problems(ckscheck.Create(f, r)))
-
-	k := e.create(r)
-	f, err = e.reader().Upgrade(t.Context(), k)
-	require.NoError(t, err)
-	found := only(t, ckscheck.Upgrade(f, e.version("1.32.4")), "offering-upgrade")
-	require.Equal(t, ckscheck.Error, found.Severity)
-	require.Equal(t, "it has 1 CPU and 512 MiB of memory, which is too small for nodes of version 1.32.4", found.What)
-	require.Contains(t, found.Remedy, "at least 2 CPUs and 2048 MiB")
-	require.Contains(t, e.done(e.user.UpgradeKubernetesCluster(t.Context(), k.ID, e.version("1.32.4"))), "which needs minimum 2 vCPUs while associated service offering : small offers only 1 vCPUs")
-}
-
-// TestIssue11758 scales a cluster on whose address a firewall rule has no ports. The simulator does not play CloudStack's
-// NullPointerException: the rule is what the issue shows.
-func TestIssue11758(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	r := e.request()
-	r.NetworkID = e.network("cks-net")
-	k := e.create(r)
-	scale := cloudapi.ScaleClusterRequest{ID: k.ID, Size: 2}
-	f, err := e.reader().Scale(t.Context(), k, scale)
-	require.NoError(t, err)
-	require.Empty(t, problems(ckscheck.Scale(f, scale)))
-
-	require.Empty(t, e.done(e.user.CreateFirewallRule(t.Context(), cloudstack.CreateFirewallRuleRequest{PublicIPID: k.IPAddressID, Protocol: "icmp", CIDRs: []string{"192.0.2.0/24"}})))
-	f, err = e.reader().Scale(t.Context(), k, scale)
-	require.NoError(t, err)
-	found := only(t, ckscheck.Scale(f, scale), "firewall-without-ports")
-	require.Equal(t, ckscheck.Error, found.Severity)
-	require.Contains(t, found.Object, "on address "+k.IPAddress)
-	require.Contains(t, found.Remedy, "delete the rule")
-	require.Equal(t, "https://github.com/apache/cloudstack/issues/11758", found.Reference)
-
-	f, err = e.reader().Delete(t.Context(), k)
-	require.NoError(t, err)
-	require.Equal(t, []string{"error firewall-without-ports"}, problems(ckscheck.Delete(f, false)), "the issue's own trace is of a delete")
-}
-
 // TestIssue293 deletes a cluster in a network that CloudStack did not make for it: addresses and rules of Services stay.
 // The issue is of Cluster API's provider; deleteKubernetesCluster does the same.
 func TestIssue293(t *testing.T) {

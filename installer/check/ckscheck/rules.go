@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -100,20 +101,16 @@ func (c *check) read(s Subject) bool {
 
 // offering returns an offering by its id; nil where it is not known.
 func (c *check) offering(id string) *cloudapi.ServiceOffering {
-	for i := range c.Offerings {
-		if c.Offerings[i].ID == id {
-			return &c.Offerings[i]
-		}
+	if i := slices.IndexFunc(c.Offerings, func(o cloudapi.ServiceOffering) bool { return o.ID == id }); i >= 0 {
+		return &c.Offerings[i]
 	}
 	return nil
 }
 
 // version returns a version by its id; one that asks for nothing where it is not known.
 func (c *check) version(id string) *cloudapi.KubernetesVersion {
-	for i := range c.Versions {
-		if c.Versions[i].ID == id {
-			return &c.Versions[i]
-		}
+	if i := slices.IndexFunc(c.Versions, func(v cloudapi.KubernetesVersion) bool { return v.ID == id }); i >= 0 {
+		return &c.Versions[i]
 	}
 	return &cloudapi.KubernetesVersion{}
 }
@@ -142,18 +139,10 @@ func Changeable(f *Facts) []Finding {
 }
 
 func (c *check) state() {
-	remedy := "wait until CloudStack has finished; if the state stays, an administrator finds the reason in the log of the management server"
-	switch c.Cluster.State {
-	case running:
-		return
-	case "Stopped":
-		remedy = "start the cluster first"
-	case "Alert":
-		remedy = "look at the states of its VMs and Nodes; CloudStack makes the cluster Running again by itself when all are there"
-	case "Error":
-		remedy = "its creation failed: delete the cluster and create it again"
+	if c.Cluster.State != running {
+		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, "wait until CloudStack has finished; start a stopped cluster; delete one in state Error and create it again; "+
+			"one in state Alert is Running again when all its VMs and Nodes are there", "it is %s, not Running", c.Cluster.State)
 	}
-	c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, remedy, "it is %s, not Running", c.Cluster.State)
 }
 
 // defaultDiskGiB is the root disk of a node for which none is named.
@@ -256,14 +245,13 @@ func (c *check) limits(s Severity, d demand) {
 	}
 }
 
-// need is the smallest node of a version: CloudStack has a minimum of its own.
-func need(v *cloudapi.KubernetesVersion) (cpus, memory int) {
-	return max(2, v.MinCPUs), max(2048, v.MinMemoryMiB)
+// smallest is what a node of a version needs: CloudStack has a minimum of its own.
+func smallest(v *cloudapi.KubernetesVersion) *cloudapi.ServiceOffering {
+	return &cloudapi.ServiceOffering{CPUs: max(2, v.MinCPUs), MemoryMiB: max(2048, v.MinMemoryMiB)}
 }
 
 func large(o *cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) bool {
-	cpus, memory := need(v)
-	return o.CPUs >= cpus && o.MemoryMiB >= memory
+	return o.CPUs >= smallest(v).CPUs && o.MemoryMiB >= smallest(v).MemoryMiB
 }
 
 func size(o *cloudapi.ServiceOffering) string {
@@ -272,8 +260,7 @@ func size(o *cloudapi.ServiceOffering) string {
 
 // larger says which offerings nodes of a version can have.
 func larger(v *cloudapi.KubernetesVersion) string {
-	cpus, memory := need(v)
-	return fmt.Sprintf("choose an offering with at least %d CPUs and %d MiB of memory", cpus, memory)
+	return "choose an offering with at least " + size(smallest(v))
 }
 
 // upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes, even
@@ -364,20 +351,15 @@ func (c *check) nodes(s Severity) {
 			c.add(s, "node-missing", "VM "+vm.Name, "read /var/log/daemon.log on the VM; or delete the VM by scaling the cluster down",
 				"it is Running, but no Node of Kubernetes has its name: it did not join the cluster")
 		}
-		if i >= 0 {
-			c.ready(s, &c.Nodes[i])
+		if i < 0 {
+			continue
+		}
+		_, ready := nodeutil.GetNodeCondition(&c.Nodes[i].Status, corev1.NodeReady)
+		if ready == nil {
+			ready = &corev1.NodeCondition{Message: "its kubelet has not reported yet"}
+		}
+		if ready.Status != corev1.ConditionTrue {
+			c.add(s, "node-not-ready", "Node "+vm.Name, "kubectl describe node "+vm.Name+" says more; start or repair its VM", "it is not Ready: %s", ready.Message)
 		}
 	}
-}
-
-func (c *check) ready(s Severity, n *corev1.Node) {
-	why := "its kubelet has not reported yet"
-	for _, condition := range n.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			if why = condition.Message; condition.Status == corev1.ConditionTrue {
-				return
-			}
-		}
-	}
-	c.add(s, "node-not-ready", "Node "+n.Name, "kubectl describe node "+n.Name+" says more; start or repair its VM", "it is not Ready: %s", why)
 }

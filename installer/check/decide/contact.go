@@ -5,23 +5,24 @@ package decide
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
 )
 
-// Texts of the controller's log, and of its client's errors.
+// Texts of the controller's log.
 const (
 	contactMade   = "CloudStack can be used"
 	contactFailed = "CloudStack cannot be used"
 	contactAgain  = "CloudStack answers again"
 	configWaits   = "A changed value of the cloud-config takes effect when the controller restarts"
 	configUsed    = "Changed credentials or CA certificates are in use"
-	errUnreached  = "cannot reach the API"
-	errNoAnswer   = "no answer in time"
-	errUntrusted  = "certificate is not trusted"
 )
+
+// notReached matches the errors of the controller's client where CloudStack is not reached.
+var notReached = regexp.MustCompile(`(?s)cloudstack .*(cannot reach the API|no answer in time|certificate is not trusted)`)
 
 // A failed call that is older than this is over: the controller makes calls all the time.
 const recentlyEnough = 10 * time.Minute
@@ -61,7 +62,7 @@ func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
 	var named []string
 	for i := range lines {
 		switch l := &lines[i]; {
-		case l.Message == contactFailed || unreachable(l):
+		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Get("err"), l.Message)):
 			failed = l
 		case l.Message == contactMade || l.Message == contactAgain:
 			failed = nil
@@ -72,11 +73,4 @@ func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
 		}
 	}
 	return failed, stale
-}
-
-// unreachable reports whether a line is about CloudStack not being reached.
-func unreachable(l *podlog.Line) bool {
-	text := cmp.Or(l.Get("err"), l.Message)
-	return l.Error() && strings.Contains(text, "cloudstack ") &&
-		(strings.Contains(text, errUnreached) || strings.Contains(text, errNoAnswer) || strings.Contains(text, errUntrusted))
 }

@@ -144,7 +144,7 @@ func otherControllers(f *Facts) Finding {
 		}
 		return ""
 	})...)
-	found = append(found, f.nodeObjects(func(n *corev1.Node) string {
+	found = append(found, about("Node", f.Nodes, func(n *corev1.Node) string {
 		if kubelet.RunsCloudController(n) {
 			return "its k3s or RKE2 server runs the built-in cloud controller"
 		}

@@ -4,7 +4,6 @@
 package decide
 
 import (
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -174,22 +174,13 @@ func (f *Facts) Members() map[string][]string {
 		}
 	}
 	for _, p := range f.Planned {
-		maps.Copy(out, MembersOf(p.Actual))
-	}
-	return out
-}
-
-// MembersOf returns the ids of the VMs behind the rules that a plan has read, by the rules' ids.
-func MembersOf(actual *plan.Actual) map[string][]string {
-	out := map[string][]string{}
-	if actual == nil {
-		return out
-	}
-	for _, address := range actual.Addresses {
-		for _, rule := range address.Rules {
-			for _, m := range rule.Members {
-				vm, _ := plan.SplitMember(m)
-				out[rule.ID] = append(out[rule.ID], vm)
+		for _, address := range ptr.Deref(p.Actual, plan.Actual{}).Addresses {
+			for _, rule := range address.Rules {
+				out[rule.ID] = nil
+				for _, m := range rule.Members {
+					vm, _ := plan.SplitMember(m)
+					out[rule.ID] = append(out[rule.ID], vm)
+				}
 			}
 		}
 	}
@@ -224,11 +215,6 @@ func (f *Facts) Leader() (holder string, ago time.Duration) {
 		}
 	}
 	return holder, ago
-}
-
-// nodeObjects returns the Nodes about which say has something to say.
-func (f *Facts) nodeObjects(say func(n *corev1.Node) string) []Object {
-	return about("Node", f.Nodes, say)
 }
 
 // withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.

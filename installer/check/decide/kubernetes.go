@@ -101,7 +101,7 @@ func clocks(f *Facts) Finding {
 		renewed[f.Heartbeats[i].Name] = ptr.Deref(f.Heartbeats[i].Spec.RenewTime, metav1.MicroTime{}).Time
 	}
 	judged := 0
-	off := f.nodeObjects(func(n *corev1.Node) string {
+	off := about("Node", f.Nodes, func(n *corev1.Node) string {
 		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
 		if c == nil || c.Status != corev1.ConditionTrue || c.LastHeartbeatTime.IsZero() {
 			return ""

@@ -51,7 +51,7 @@ func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 func labels(f *Facts) Finding {
 	var after []corev1.Node
 	judged := 0
-	odd := f.nodeObjects(func(n *corev1.Node) string {
+	odd := about("Node", f.Nodes, func(n *corev1.Node) string {
 		want := f.wantedLabels(n)
 		relabelled := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{}}}
 		maps.Copy(relabelled.Labels, n.Labels)
@@ -125,7 +125,7 @@ func addresses(f *Facts) Finding {
 	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
 	rules.External, _ = node.ParseCIDRs(external)
 	var odd []Object
-	fights := f.nodeObjects(func(n *corev1.Node) string {
+	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
 		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
 		if !ok || err != nil || len(meta.NodeAddresses) == 0 || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {

@@ -22,7 +22,7 @@ import (
 // eachNode is a check that names the nodes about which say has something to say; format has one place for their number.
 func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
 	return func(f *Facts) Finding {
-		objects := f.nodeObjects(func(n *corev1.Node) string { return say(f, n) })
+		objects := about("Node", f.Nodes, func(n *corev1.Node) string { return say(f, n) })
 		return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", format)
 	}
 }
@@ -57,7 +57,7 @@ func matches(f *Facts) Finding {
 	}
 	count := english.Plural(len(f.Nodes), "node", "")
 	out := Passf("%s in %s", count, f.VMs.Scope())
-	objects := f.nodeObjects(func(n *corev1.Node) string {
+	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, err := node.Match(f.VMs, n)
 		if err == nil {
 			err = node.Unshared(&vm, n, all)
@@ -76,7 +76,7 @@ func matches(f *Facts) Finding {
 
 func providerIDs(f *Facts) Finding {
 	var odd []Object
-	wrong := f.nodeObjects(func(n *corev1.Node) string {
+	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 		vm, found := f.VMs.ByID(id)
 		_, hasVM := f.VM(n)

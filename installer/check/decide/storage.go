@@ -112,7 +112,7 @@ func driverTopology(f *Facts) Finding {
 			}
 		}
 	}
-	objects := f.nodeObjects(func(n *corev1.Node) string {
+	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
 		entry, runs := registered[n.Name]
 		if !runs || !ok {

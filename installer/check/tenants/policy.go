@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -19,39 +18,29 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. CloudStack is not asked about
-// addresses: check TEN-002 is.
+// Decide returns which Services of the cluster the policy of a rendered chart refuses, and warns of each. CloudStack is not asked
+// about addresses: check TEN-002 is. The labels of namespaces are read if the policy needs them.
 func Decide(ctx context.Context, e *engine.Env, manifest string) ([]Refusal, error) {
-	words := family.ArgumentsOfChart(manifest)
-	if _, set := family.Argument(words, "tenancy"); !set {
+	p, set, err := PolicyOf(family.ArgumentsOfChart(manifest))
+	if err != nil {
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	}
+	if !set {
 		return nil, nil // a chart whose controller has no policy
 	}
-	services, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	services := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	view := View{Services: services}
+	if err == nil && p.NeedsLabels() {
+		view.Labels, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
+	}
 	if err != nil {
 		return nil, e.Cluster.Explain(err)
 	}
-	refused, err := PlanOf(ctx, e.Cluster.Kube, words, View{Services: services.Items})
+	refused := Refusals(p, view)
 	for i := range refused {
 		e.Progress.Warn("%s", &refused[i])
 	}
-	return refused, e.Cluster.Explain(err)
-}
-
-// PlanOf returns what the policy in the words that a controller is started with refuses. It reads the labels of namespaces if
-// the policy needs them.
-func PlanOf(ctx context.Context, kube kubernetes.Interface, words []string, v View) ([]Refusal, error) {
-	p, set, err := PolicyOf(words)
-	switch {
-	case err != nil:
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
-	case !set:
-		return nil, nil // a controller without a policy
-	case p.NeedsLabels():
-		if v.Labels, err = cluster.NamespaceLabels(ctx, kube); err != nil {
-			return nil, err
-		}
-	}
-	return Refusals(p, v), nil
+	return refused, nil
 }
 
 // PolicyOf returns the policy of a controller that is started with these words. set is false where they have no

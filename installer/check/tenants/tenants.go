@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenants compares the Services of a cluster with the operator's policy (pkg/tenancy): which Services the policy
-// refuses. It is pure, apart from Decide and PlanOf.
+// refuses. It is pure, apart from Decide.
 package tenants
 
 import (

@@ -4,6 +4,7 @@
 package tenants
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -11,8 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -143,66 +147,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestPlanOf(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t.Parallel()
 	manifest := func(flag string) string {
 		return "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
 	}
 	const policy = `, '--tenancy={"annotations":{"network":{"deny":true}}}'`
-	services := []corev1.Service{
-		service("a/web", "192.0.2.1", with("network", "n")), service("b/new", "", with("network", "n")), service("c/web", "192.0.2.2"),
-	}
+	web, next, plain := service("a/web", "192.0.2.1", with("network", "n")), service("b/new", "", with("network", "n")), service("c/web", "192.0.2.2")
 	for name, tt := range map[string]struct {
 		manifest string
-		services []corev1.Service
 		lines    []string
 	}{
-		"a chart without a policy": {manifest(""), services, nil},
-		"nothing refused":          {manifest(policy), services[2:], nil},
-		"refused":                  {manifest(policy), services, []string{"Service a/web is refused: ", "Service b/new is refused; it has no address yet: "}},
+		"a chart without a policy": {manifest(""), nil},
+		"refused":                  {manifest(policy), []string{"Service a/web is refused: ", "Service b/new is refused; it has no address yet: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused, err := PlanOf(t.Context(), nil, family.ArgumentsOfChart(tt.manifest), View{Services: tt.services})
+			var said bytes.Buffer
+			e := &engine.Env{Cluster: cluster.NewForTest(fake.NewClientset(&web, &next, &plain)), Progress: report.NewProgress(&said, report.Style{}, nil)}
+			refused, err := Decide(t.Context(), e, tt.manifest)
 			require.NoError(t, err)
 			require.Len(t, refused, len(tt.lines))
-			for i := range refused {
-				require.Contains(t, refused[i].String(), tt.lines[i])
+			for _, line := range tt.lines {
+				require.Contains(t, said.String(), line)
 			}
 		})
 	}
-	_, err := PlanOf(t.Context(), nil, family.ArgumentsOfChart(manifest(`, '--tenancy={'`)), View{})
+	_, err := Decide(t.Context(), nil, manifest(`, '--tenancy={'`), nil)
 	require.ErrorContains(t, err, "tenancy")
-}
-
-func TestPolicyOf(t *testing.T) {
-	t.Parallel()
-	const text = `{"annotations":{"network":{"deny":true}}}`
-	for name, tt := range map[string]struct {
-		words []string
-		set   bool
-		rules int
-		err   string
-	}{
-		"no flag":    {[]string{"cloudstack-ccm", "--cluster-id=x"}, false, 4, ""},
-		"empty":      {[]string{"--tenancy="}, true, 4, ""},
-		"joined":     {[]string{"--tenancy=" + text}, true, 1, ""},
-		"apart":      {[]string{"--tenancy", text, "--v=2"}, true, 1, ""},
-		"no JSON":    {[]string{"--tenancy={"}, true, 0, "tenancy: "},
-		"other flag": {[]string{"--tenancy-x=" + text}, false, 4, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, set, err := PolicyOf(tt.words)
-			require.Equal(t, tt.set, set)
-			if tt.err != "" {
-				require.ErrorContains(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Len(t, p.Annotations, tt.rules)
-		})
-	}
 }
 
 func TestAddresses(t *testing.T) {

@@ -105,14 +105,6 @@ func (in *Input) learnNames(r *redactor) {
 	r.keep[f.CloudStackVersion] = true
 	for i := range f.Nodes {
 		r.name("node", f.Nodes[i].Name)
-		if vm, known := f.VM(&f.Nodes[i]); known {
-			r.name("node", vm.Name) // the same as the node's, most often
-			r.name("zone", vm.ZoneName)
-			r.name("account", vm.Account)
-			for _, n := range vm.NICs {
-				r.name("network", n.NetworkName)
-			}
-		}
 	}
 	for i := range f.Services {
 		s := &f.Services[i]
@@ -123,7 +115,12 @@ func (in *Input) learnNames(r *redactor) {
 	}
 	if f.VMs != nil {
 		for _, vm := range f.VMs.All() {
-			r.name("node", vm.Name)
+			r.name("node", vm.Name) // the same as the node's, most often
+			r.name("zone", vm.ZoneName)
+			r.name("account", vm.Account)
+			for _, n := range vm.NICs {
+				r.name("network", n.NetworkName)
+			}
 		}
 	}
 	in.learnDeleted(r)

@@ -73,29 +73,18 @@ func timeOf(text string, now time.Time) time.Time {
 	return at
 }
 
-// nextKey matches the start of the next key after a value without quotes.
-var nextKey = regexp.MustCompile(` [A-Za-z][\w.-]*=`)
+// pair matches `key="quoted"` and `key=bare`; a bare value ends at a blank.
+var pair = regexp.MustCompile(`([\w.-]+)=("(?:[^"\\]|\\.)*"|\S*)`)
 
-// parseValues parses `key="quoted" other=bare`; a value without quotes ends at the next key.
-func parseValues(rest string) []Value {
-	var out []Value
-	for {
-		key, after, found := strings.Cut(strings.TrimLeft(rest, " "), "=")
-		if !found {
-			return out
+func parseValues(rest string) (out []Value) {
+	for _, m := range pair.FindAllStringSubmatch(rest, -1) {
+		text, err := strconv.Unquote(m[2])
+		if err != nil {
+			text = m[2]
 		}
-		text := after
-		if quoted, err := strconv.QuotedPrefix(after); err == nil {
-			text, _ = strconv.Unquote(quoted)
-			rest = after[len(quoted):]
-		} else {
-			if at := nextKey.FindStringIndex(after); at != nil {
-				text = after[:at[0]]
-			}
-			rest = after[len(text):]
-		}
-		out = append(out, Value{key, text})
+		out = append(out, Value{m[1], text})
 	}
+	return out
 }
 
 // parseJSON parses klog's JSON format: ts in milliseconds, msg, caller, and v, which error entries do not have.

@@ -18,9 +18,9 @@ func TestParse(t *testing.T) {
 		name, text string
 		want       Line
 	}{
-		{"structured", `E0102 03:00:00.500000       1 contact.go:38] "CloudStack cannot be used" err="cloudstack listZones: \"no\"" retryIn="1s" n={"a": 1} last=true`, Line{
+		{"structured", `E0102 03:00:00.500000       1 contact.go:38] "CloudStack cannot be used" err="cloudstack listZones: \"no\"" retryIn="1s" n={"a":1} last=true`, Line{
 			At: time.Date(2026, 1, 2, 3, 0, 0, 5e8, time.UTC), Level: 'E', Source: "contact.go:38", Message: "CloudStack cannot be used",
-			Values: []Value{{"err", `cloudstack listZones: "no"`}, {"retryIn", "1s"}, {"n", `{"a": 1}`}, {"last", "true"}},
+			Values: []Value{{"err", `cloudstack listZones: "no"`}, {"retryIn", "1s"}, {"n", `{"a":1}`}, {"last", "true"}},
 		}},
 		{"plain words", `W1231 23:59:59.000001       1 reflector.go:1] watch ended: it happens`, Line{
 			At: time.Date(2025, 12, 31, 23, 59, 59, 1000, time.UTC), Level: 'W', Source: "reflector.go:1", Message: "watch ended: it happens",
