@@ -173,7 +173,7 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
-	_, err := Decide(t.Context(), nil, manifest(`, '--tenancy={'`), nil)
+	_, err := Decide(t.Context(), nil, manifest(`, '--tenancy={'`))
 	require.ErrorContains(t, err, "tenancy")
 }
 
