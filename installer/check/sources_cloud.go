@@ -61,7 +61,7 @@ func cloudSources() map[decide.Source]source {
 		}},
 		// Whose the keys are, where the role may list its users.
 		decide.Users: {read: func(ctx context.Context, r *reading, f *Facts) error {
-			users, err := r.CloudStack.ListUsers(ctx, "", "", "")
+			users, err := r.CloudStack.ListUsers(ctx, "")
 			if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey }); i >= 0 {
 				f.Owner = &users[i]
 			}

@@ -44,19 +44,16 @@ func TestRecordedAnswers(t *testing.T) {
 			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Arch: "x86_64",
 			State: VersionEnabled, MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
 		}}, map[string]string{"zoneid": "z"}},
-		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, ""); return len(roles), err }, 9, nil},
-		// Read-Only User only contains the name.
-		{"listRoles.admin", func(c *Client) (any, error) { return c.ListRoles(ctx, "user") },
-			[]Role{{ID: "5785dd05-e595-11f1-ad40-02fc00000001", Name: "User", Type: "User", Description: "Default user role"}}, nil},
-		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "User", "d"); return role.ID, err },
+		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, "user"); return len(roles), err }, 9, map[string]string{"name": "user"}},
+		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "d"); return role.ID, err },
 			"2284ea2f-87d4-48a4-9f9a-062877e08200", map[string]string{"name": "n", "type": "User", "description": "d"}},
-		{"createRolePermission.allow-0", func(c *Client) (any, error) { return nil, c.CreateRolePermission(ctx, "r", "listZones", "allow") },
-			nil, map[string]string{"rule": "listZones", "permission": "allow"}},
+		{"createRolePermission.allow-0", func(c *Client) (any, error) {
+			return nil, c.Do(ctx, "createRolePermission", cloudstack.Params{"rule": "listZones"})
+		}, nil, map[string]string{"rule": "listZones"}},
 		{"listAccounts.self", func(c *Client) (any, error) {
-			accounts, err := c.ListAccounts(ctx, "kubeadmin", "0ab018e4-71f8-456c-ae10-4634d0077d6d")
-			return []string{accounts[0].RoleName, accounts[0].Users[0].Username}, err
-		}, []string{"User", "kubeadmin"}, nil},
-		{"listAccounts.self", func(c *Client) (any, error) { return c.ListAccounts(ctx, "other", "") }, []Account{}, nil},
+			accounts, err := c.ListAccounts(ctx, "kubeadmin")
+			return accounts[0].Users[0].Username, err
+		}, "kubeadmin", map[string]string{"name": "kubeadmin", "listall": "true"}},
 		{"listAccounts.limited", func(c *Client) (any, error) { return c.ReadQuota(ctx, "") }, &Quota{
 			Owner: "account kubeadmin", VMs: Usage{20, 10}, CPUs: Usage{40, 10}, MemoryMiB: Usage{40960, 5120}, Volumes: Usage{20, 10}, StorageGiB: Usage{200, 20},
 			PublicIPs: Usage{3, 3}, Networks: Usage{20, 4},
@@ -69,19 +66,15 @@ func TestRecordedAnswers(t *testing.T) {
 		{"listPublicIpAddresses.state-free", func(c *Client) (any, error) { return c.CountFreePublicIPs(ctx, "z") }, 185,
 			map[string]string{"state": "Free", "zoneid": "z", "page": "1", "pagesize": "1"}},
 		{"listUsers.self", func(c *Client) (any, error) {
-			users, err := c.ListUsers(ctx, "kubeadmin", "", "")
+			users, err := c.ListUsers(ctx, "d")
 			return []string{users[0].AccountID, users[0].RoleType}, err
-		}, []string{"2578845e-6284-49d4-a658-75c95d8c7c92", "User"}, map[string]string{"listall": "true"}},
-		{"listUsers.unknown", func(c *Client) (any, error) {
-			users, err := c.ListUsers(ctx, "nobody", "a", "d")
-			return len(users), err
-		}, 0, nil},
+		}, []string{"2578845e-6284-49d4-a658-75c95d8c7c92", "User"}, map[string]string{"listall": "true", "domainid": "d"}},
 		{"createUser.admin", func(c *Client) (any, error) {
-			user, err := c.CreateUser(ctx, CreateUserRequest{Account: "a", Username: "u", Password: testPassword, FirstName: "f", LastName: "l", Email: "e", DomainID: "d"})
+			user, err := c.CreateUser(ctx, NewUser{Account: "a", Name: "u", DomainID: "d"})
 			return user.ID != "", err
-		}, true, map[string]string{"account": "a", "username": "u", "password": testPassword, "firstname": "f", "lastname": "l", "email": "e", "domainid": "d", "roleid": ""}},
+		}, true, map[string]string{"account": "a", "username": "u", "lastname": "a", "email": "u@localhost", "domainid": "d", "roleid": ""}},
 		{"createAccount.custom-role", func(c *Client) (any, error) {
-			account, err := c.CreateAccount(ctx, CreateUserRequest{Account: "a", Username: "u", Password: testPassword, RoleID: "r", DomainID: "d"})
+			account, err := c.CreateAccount(ctx, NewUser{Account: "a", Name: "u", DomainID: "d", RoleID: "r"})
 			return account.ID != "" && len(account.Users) > 0, err
 		}, true, map[string]string{"account": "a", "username": "u", "roleid": "r", "domainid": "d"}},
 		{"registerUserKeys.self-again", func(c *Client) (any, error) {
@@ -153,7 +146,7 @@ func TestClusterOperations(t *testing.T) {
 func TestSecretsArePrintedRedacted(t *testing.T) {
 	t.Parallel()
 	keys := Keys{APIKey: testPassword, SecretKey: testPassword}
-	for _, v := range []any{keys, &keys, CreateUserRequest{Password: testPassword}} {
+	for _, v := range []any{keys, &keys} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			text := fmt.Sprintf(verb, v)
 			require.NotContains(t, text, "canary")
@@ -192,27 +185,18 @@ func TestReadQuotaOddAnswers(t *testing.T) {
 	}
 }
 
-func TestIdentityOddAnswers(t *testing.T) {
+func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	c := always(`{"x":{}}`).client(t)
 	keys, err := c.GetUserKeys(t.Context(), "u")
 	require.NoError(t, err, "a user that never registered keys has none")
-	require.Equal(t, Keys{}, *keys)
+	require.Equal(t, Keys{}, keys)
 	_, err = c.RegisterUserKeys(t.Context(), "u")
-	require.ErrorContains(t, err, "no keys")
-	_, err = c.CreateRole(t.Context(), "n", "User", "")
+	require.ErrorContains(t, err, "no userkeys")
 	var e *cloudstack.Error
 	require.ErrorAs(t, err, &e)
 	require.True(t, e.MayHaveHappened)
-	c = always(`{"x":{"count":2,"rolepermission":[{"id":"1","rule":"listZones","permission":"ALLOW"},{"id":"2","rule":"*","permission":"deny"}]}}`).client(t)
-	permissions, err := c.ListRolePermissions(t.Context(), "r")
-	require.NoError(t, err)
-	require.Equal(t, []RolePermission{{ID: "1", Rule: "listZones", Permission: "ALLOW"}, {ID: "2", Rule: "*", Permission: "deny"}}, permissions)
-}
-
-func TestMissingCluster(t *testing.T) {
-	t.Parallel()
-	cluster, err := always(`{"x":{}}`).client(t).KubernetesCluster(t.Context(), "k", "")
+	cluster, err := c.KubernetesCluster(t.Context(), "k", "")
 	require.NoError(t, err)
 	require.Nil(t, cluster)
 }

@@ -1,6 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package cloudapi has the calls of the CloudStack API that csccm makes and the controller does not: accounts, roles and keys,
+// and CloudStack Kubernetes Service.
 package cloudapi
 
 import (
@@ -15,12 +17,36 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-// session is a login: cookies, and the session key that must go with them.
+// Client is a client of the CloudStack API with the calls of this package.
+type Client struct {
+	*cloudstack.Client
+	session *session // of Login, nil with keys
+}
+
+// readLimit is how long CloudStack may take for one read. A cloud-config with a longer timeout has its own.
+const readLimit = 15 * time.Second
+
+// NewClient is cloudstack.NewClient with a limit of reads.
+func NewClient(cfg *cloudstack.Config, opts ...cloudstack.Option) (*Client, error) {
+	limit := readLimit
+	if cfg.Timeout > cloudconfig.DefaultTimeout {
+		limit = cfg.Timeout
+	}
+	c, err := cloudstack.NewClient(cfg, append([]cloudstack.Option{cloudstack.WithReadLimit(limit)}, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Client: c}, nil
+}
+
+// session is a login: cookies, and the session key that must go with them. It is the transport that sends and stores the cookies.
 type session struct {
-	jar http.CookieJar
-	key atomic.Pointer[string] // nil before the login and after the logout
+	jar  http.CookieJar
+	key  atomic.Pointer[string] // nil before the login and after the logout
+	next http.RoundTripper
 }
 
 // Sign adds the session key to a form.
@@ -38,33 +64,22 @@ func (s *session) Secrets() []string {
 	return nil
 }
 
-// cookies returns a transport that sends and stores the cookies of the session.
-func (s *session) cookies(next http.RoundTripper) http.RoundTripper {
-	return &cookieTransport{s.jar, next}
-}
-
-type cookieTransport struct {
-	jar  http.CookieJar
-	next http.RoundTripper
-}
-
 // RoundTrip makes a call with the cookies.
-func (t *cookieTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
-	for _, cookie := range t.jar.Cookies(req.URL) {
+	for _, cookie := range s.jar.Cookies(req.URL) {
 		req.AddCookie(cookie)
 	}
-	resp, err := t.next.RoundTrip(req)
+	resp, err := s.next.RoundTrip(req)
 	if err == nil {
-		t.jar.SetCookies(req.URL, resp.Cookies())
+		s.jar.SetCookies(req.URL, resp.Cookies())
 	}
 	return resp, err
 }
 
-// Login makes a client that works in a session of a user with a password.
-// domain is a path such as ROOT/a/b, a/b or /a/b; "" and "ROOT" mean ROOT itself. Of cfg the keys are not used.
-// It fails with KindAuth when the password is wrong or the user has two-factor
-// authentication on.
+// Login makes a client that works in a session of a user with a password. domain is a path such as ROOT/a/b, a/b or /a/b; ""
+// and "ROOT" mean ROOT itself. Of cfg the keys are not used. It fails with KindAuth when the password is wrong or the user has
+// two-factor authentication on.
 func Login(ctx context.Context, cfg *cloudstack.Config, username, password, domain string, opts ...cloudstack.Option) (*Client, error) {
 	const command = "login"
 	if username == "" || password == "" {
@@ -75,17 +90,20 @@ func Login(ctx context.Context, cfg *cloudstack.Config, username, password, doma
 		return nil, err
 	}
 	s := &session{jar: jar}
-	c, err := NewClient(cfg, append(slices.Clone(opts), cloudstack.WithProof(s, s.cookies))...)
+	c, err := NewClient(cfg, append(slices.Clone(opts), cloudstack.WithProof(s, func(next http.RoundTripper) http.RoundTripper {
+		s.next = next
+		return s
+	}))...)
 	if err != nil {
 		return nil, err
 	}
 	c.session = s
-	params := cloudstack.Params{"username": username, "password": password}.Set("domain", BelowRoot(domain))
 	var answer struct {
 		SessionKey    string `json:"sessionkey"`
 		TwoFAEnabled  bool   `json:"is2faenabled"`
 		TwoFAVerified bool   `json:"is2faverified"`
 	}
+	params := cloudstack.Params{"username": username, "password": password}.Set("domain", BelowRoot(domain))
 	if err := c.Call(ctx, command, params, &answer); err != nil {
 		return nil, err
 	}
@@ -94,9 +112,10 @@ func Login(ctx context.Context, cfg *cloudstack.Config, username, password, doma
 	}
 	s.key.Store(&answer.SessionKey)
 	if answer.TwoFAEnabled && !answer.TwoFAVerified {
-		// The session is of no use; end it as well as we can.
-		_ = c.Logout(ctx)
-		return nil, &cloudstack.Error{Kind: cloudstack.KindAuth, Command: command, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: cloudstack.TextTwoFactor}
+		_ = c.Logout(ctx) // the session is of no use
+		return nil, &cloudstack.Error{
+			Kind: cloudstack.KindAuth, Command: command, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: cloudstack.TextTwoFactor,
+		}
 	}
 	return c, nil
 }
@@ -119,13 +138,6 @@ func (c *Client) Logout(ctx context.Context) error {
 	if c.session == nil || c.session.key.Load() == nil {
 		return nil
 	}
-	var answer struct {
-		Description string `json:"description"`
-	}
-	err := c.Call(ctx, "logout", nil, &answer)
-	c.session.key.Store(nil)
-	if err == nil && !strings.EqualFold(answer.Description, "success") {
-		err = &cloudstack.Error{Command: "logout", HTTPCode: http.StatusOK, Text: "the server did not confirm the end of the session"}
-	}
-	return err
+	defer c.session.key.Store(nil)
+	return c.Call(ctx, "logout", nil, &struct{}{})
 }

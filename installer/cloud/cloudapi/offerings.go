@@ -23,7 +23,8 @@ type ServiceOffering struct {
 
 // ListServiceOfferings lists the offerings that VMs of a zone can have; of every zone for "".
 func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]ServiceOffering, error) {
-	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", cloudstack.Params{}.Set("zoneid", zoneID), func(o *ServiceOffering) string { return o.ID })
+	f := cloudstack.Params{}.Set("zoneid", zoneID)
+	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", f, func(o *ServiceOffering) string { return o.ID })
 }
 
 // Quota is what an account or a project may use, and uses.
@@ -47,53 +48,32 @@ func (u Usage) Free() (left int, unlimited bool) {
 	return max(u.Max-u.Used, 0), false
 }
 
-type quotaJSON struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"`
-	VMMax        string `json:"vmlimit"`
-	VMs          int    `json:"vmtotal"`
-	CPUMax       string `json:"cpulimit"`
-	CPUs         int    `json:"cputotal"`
-	MemoryMax    string `json:"memorylimit"`
-	Memory       int    `json:"memorytotal"`
-	VolumeMax    string `json:"volumelimit"`
-	Volumes      int    `json:"volumetotal"`
-	StorageMax   string `json:"primarystoragelimit"`
-	Storage      int    `json:"primarystoragetotal"`
-	PublicIPMax  string `json:"iplimit"`
-	PublicIPs    int    `json:"iptotal"`
-	NetworkMax   string `json:"networklimit"`
-	NetworksUsed int    `json:"networktotal"`
-}
-
-// usage reads a limit: a number, or "Unlimited".
-func usage(limit string, used int) Usage {
-	n, err := strconv.Atoi(limit)
-	if err != nil || n < 0 {
-		n = Unlimited
-	}
-	return Usage{Max: n, Used: used}
-}
-
 // ReadQuota returns the limits of a project, or of the caller's own account for "". They are those of the account or project
 // itself: a domain can have lower ones, which its users cannot see.
 func (c *Client) ReadQuota(ctx context.Context, projectID string) (*Quota, error) {
-	command, object, noun := "listAccounts", "account", "account "
+	command, object := "listAccounts", "account"
 	if projectID != "" {
-		command, object, noun = "listProjects", "project", "project "
+		command, object = "listProjects", "project"
 	}
-	rows, err := cloudstack.List(ctx, c.Client, command, object, cloudstack.Params{}.Set("id", projectID), func(q *quotaJSON) string { return q.ID })
+	f := cloudstack.Params{}.Set("id", projectID)
+	rows, err := cloudstack.List(ctx, c.Client, command, object, f, func(row *map[string]string) string { return (*row)["id"] })
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) != 1 || rows[0].VMMax == "" {
+	if len(rows) != 1 || rows[0]["vmlimit"] == "" {
 		return nil, cloudstack.BadAnswer(command, "it does not show the limits of exactly one "+object)
 	}
-	q := &rows[0]
+	usage := func(resource string) Usage {
+		limit, err := strconv.Atoi(rows[0][resource+"limit"])
+		if err != nil || limit < 0 { // the word Unlimited, for an administrator
+			limit = Unlimited
+		}
+		used, _ := strconv.Atoi(rows[0][resource+"total"]) // missing where it is 0
+		return Usage{Max: limit, Used: used}
+	}
 	return &Quota{
-		Owner: noun + q.Name, VMs: usage(q.VMMax, q.VMs), CPUs: usage(q.CPUMax, q.CPUs), MemoryMiB: usage(q.MemoryMax, q.Memory),
-		Volumes: usage(q.VolumeMax, q.Volumes), StorageGiB: usage(q.StorageMax, q.Storage), PublicIPs: usage(q.PublicIPMax, q.PublicIPs),
-		Networks: usage(q.NetworkMax, q.NetworksUsed),
+		Owner: object + " " + rows[0]["name"], VMs: usage("vm"), CPUs: usage("cpu"), MemoryMiB: usage("memory"), Volumes: usage("volume"),
+		StorageGiB: usage("primarystorage"), PublicIPs: usage("ip"), Networks: usage("network"),
 	}, nil
 }
 

@@ -60,16 +60,11 @@ var fixes = map[cloudstack.Kind]string{
 	cloudstack.KindThrottled:    busy,
 }
 
-// explained reports whether an error needs no words about CloudStack: it has its remedy, or the run was stopped.
-func explained(err error) bool {
-	var known *Error
-	return err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the domains".
 func explain(doing string, err error) error {
-	if explained(err) {
-		return err
+	var known *Error
+	if err == nil || BadInput(err) || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err // it needs no words about CloudStack
 	}
 	e := &Error{What: doing, Err: err}
 	if api, ok := errors.AsType[*cloudstack.Error](err); ok {
@@ -80,22 +75,18 @@ func explain(doing string, err error) error {
 
 // ExplainLogin puts an error of cloudapi.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
-	if explained(err) {
-		return err
-	}
-	if BadInput(err) {
-		return report.Usage(err.Error(), Remedy(err))
-	}
 	api, answered := errors.AsType[*cloudstack.Error](err)
 	switch {
-	case answered && (api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient):
+	case !answered:
+		return explain(fmt.Sprintf("logging in to %s as %q", apiURL, user), err)
+	case api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
-	case answered && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
+	case api.HTTPCode == http.StatusNetworkAuthenticationRequired:
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
 			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file", Err: err,
 		}}
-	case answered && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
+	case api.Kind == cloudstack.KindAuth || api.HTTPCode == 531:
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
 			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)", Err: err,
@@ -105,15 +96,12 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 }
 
 // RefusedError is a login that another user name, password or domain would mend.
-type RefusedError struct{ err *Error }
+type RefusedError struct{ Problem *Error }
 
-func (e *RefusedError) Error() string { return e.err.Error() }
-
-// Remedy says how to fix it.
-func (e *RefusedError) Remedy() string { return e.err.Fix }
+func (e *RefusedError) Error() string { return e.Problem.Error() }
 
 // Unwrap returns the error with its remedy.
-func (e *RefusedError) Unwrap() error { return e.err }
+func (e *RefusedError) Unwrap() error { return e.Problem }
 
 // MustBeAdmin refuses a user who may not make users. who names the user.
 func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) error {
@@ -123,7 +111,7 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 	}
 	return &RefusedError{&Error{
 		What: who + " is not an administrator, and cannot make a user for the controller",
-		Fix:  "log in as an administrator of the domain, or give keys of a user in the account of the cluster's VMs with --api-key-file and --secret-key-file",
+		Fix:  fixes[cloudstack.KindNotPermitted] + " of a user in the account of the cluster's VMs",
 	}}
 }
 
@@ -139,12 +127,8 @@ func unanswered(apiURL string, err error) *Error {
 // does not exist, a ca-file that is none, a key with blanks in it. The operator must correct that first.
 func BadInput(err error) bool {
 	var config *cloudconfig.Error
-	return errors.As(err, &config) || unknownProject(err)
-}
-
-func unknownProject(err error) bool {
-	project, ok := errors.AsType[*inventory.ProjectError](err)
-	return ok && project.Err == nil
+	project, named := errors.AsType[*inventory.ProjectError](err)
+	return errors.As(err, &config) || named && project.Err == nil
 }
 
 // tlsRemedies are for a certificate that no ca-file makes good.
@@ -165,24 +149,25 @@ var keyRemedies = map[cloudstack.Kind]string{
 	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the network between here and there",
 }
 
+// untrusted is for a certificate that a ca-file makes good.
+const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
+
 // Remedy says in one line what would be right where CloudStack, or the way there, has refused the
 // controller's own credentials; "" where err is not about that.
 func Remedy(err error) string {
 	var config *cloudconfig.Error
 	api, answered := errors.AsType[*cloudstack.Error](err)
 	switch {
-	case unknownProject(err):
-		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
 	case errors.As(err, &config):
 		return "correct it in the flag, the file or the Secret that it comes from"
+	case BadInput(err):
+		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
 	case !answered || errors.Is(err, context.Canceled):
 		return ""
 	case strings.Contains(api.Text, "in place of the API"):
 		return "correct api-url in the cloud-config: it usually ends in /client/api"
+	case strings.Contains(api.Text, "certificate is not trusted"):
+		return cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], untrusted)
 	}
-	untrusted := ""
-	if strings.Contains(api.Text, "certificate is not trusted") {
-		untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
-	}
-	return cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], untrusted, keyRemedies[api.Kind])
+	return cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], keyRemedies[api.Kind])
 }

@@ -51,16 +51,18 @@ type MadeObject struct {
 }
 
 func (o MadeObject) String() string {
+	text := fmt.Sprintf("%s %q", o.Kind, o.Name)
 	switch o.Kind {
-	case MadeAccount:
-		return fmt.Sprintf("account %q of domain %s", o.Name, o.Domain)
-	case MadeUser:
-		return fmt.Sprintf("user %q of account %q, domain %s", o.Name, o.Account, o.Domain)
-	case MadeKeys:
-		return fmt.Sprintf("API keys of user %q of account %q, domain %s", o.Name, o.Account, o.Domain)
 	case MadeRole:
+	case MadeAccount:
+		text += " of domain " + o.Domain
+	case MadeKeys:
+		text = fmt.Sprintf("API keys of user %q", o.Name)
+		fallthrough
+	case MadeUser:
+		text += fmt.Sprintf(" of account %q, domain %s", o.Account, o.Domain)
 	}
-	return fmt.Sprintf("%s %q", o.Kind, o.Name)
+	return text
 }
 
 func (o MadeObject) same(p MadeObject) bool {
@@ -131,8 +133,7 @@ func (m *Made) add(objects []MadeObject) {
 	for _, o := range objects {
 		i := slices.IndexFunc(m.Objects, o.same)
 		if i < 0 {
-			m.Objects = append(m.Objects, o)
-			continue
+			i, m.Objects = len(m.Objects), append(m.Objects, o)
 		}
 		m.Objects[i].ID = cmp.Or(o.ID, m.Objects[i].ID)
 	}
@@ -153,14 +154,11 @@ func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string
 		}
 		change(m)
 		body, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
 		c.Data = map[string]string{madeKey: string(body)}
 		if len(m.Objects) == 0 {
 			c.Data = nil
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)

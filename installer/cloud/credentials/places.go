@@ -25,24 +25,22 @@ type Place struct {
 }
 
 func (p Place) String() string {
-	switch {
-	case p.Project != "":
-		return "project " + p.Project
-	case p.Account != "":
-		return fmt.Sprintf("account %s of domain %s", p.Account, p.Domain)
-	}
-	return "the account itself"
+	return p.words("project %s", "account %s of domain %s", "the account itself")
 }
 
 // Flag returns the flag with which csccm install looks there.
 func (p Place) Flag() string {
+	return p.words("--project %s", "--account %s --domain %s", "no --project")
+}
+
+func (p Place) words(project, account, own string) string {
 	switch {
 	case p.Project != "":
-		return "--project " + p.Project
+		return fmt.Sprintf(project, p.Project)
 	case p.Account != "":
-		return fmt.Sprintf("--account %s --domain %s", p.Account, p.Domain)
+		return fmt.Sprintf(account, p.Account, p.Domain)
 	}
-	return "no --project"
+	return own
 }
 
 // AdminPlaces returns where an administrator sees VMs, by account and by project.
@@ -67,15 +65,9 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	return append(out, slices.DeleteFunc(Places(ctx, admin, ""), func(p Place) bool { return p.Project == "" })...)
 }
 
-// Lister is the part of the CloudStack client that finds places.
-type Lister interface {
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
-}
-
 // Places returns where the keys see VMs, other than in a project; "" is the account itself. What they may not list is
 // left out: a place only explains where VMs are that are not where they are expected.
-func Places(ctx context.Context, api Lister, otherThan string) []Place {
+func Places(ctx context.Context, api *cloudapi.Client, otherThan string) []Place {
 	projects, _ := api.ListProjects(ctx)
 	slices.SortFunc(projects, func(a, b cloudstack.Project) int { return strings.Compare(a.Name, b.Name) })
 	projects = append([]cloudstack.Project{{}}, projects[:min(len(projects), mostProjects)]...)

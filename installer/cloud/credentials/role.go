@@ -17,46 +17,42 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// roleMark is in the description of roles that csccm made; only those does it
-// change.
+// roleMark is in the description of roles that csccm made; only those does it change.
 const roleMark = "made by csccm"
 
 const roleDescription = "Kubernetes cloud controller manager, least privilege (" + roleMark + ")"
 
-const userRoleType, allow, deny = "User", "allow", "deny"
+const allow, deny = "allow", "deny"
 
-// Rules are evaluated in order, the first match wins, and where none matches
-// the built-in rights of the role's type decide. A minimal role therefore is a
-// list of allow rules and a deny of everything at the end. CloudStack appends
-// new rules, so nothing can be allowed after that deny: the deny goes in last,
-// which also makes a role that was half made (a crash) one that can be
-// completed.
+// everything is the last rule of a minimal role, a deny. Rules are evaluated in order, the first match wins, and where none
+// matches the built-in rights of the role's type decide. CloudStack appends new rules, so nothing can be allowed after that
+// deny: it goes in last, which also makes a role that was half made (a crash) one that can be completed.
+const everything = "*"
 
 // rolePlan is the plan for the minimal role.
 type rolePlan struct {
-	ID     string   // of the existing role
-	Create bool     // there is no such role yet
-	Add    []string // commands to allow, in order
-	Close  bool     // add the final deny
+	ID    string                    // of the existing role; "" = there is none yet
+	Rules []cloudapi.RolePermission // to add, in order
 }
 
 // compare returns what a role lacks of the commands that it must allow. role is nil when there is none.
 func compare(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (p rolePlan, err error) {
 	if role == nil {
-		return rolePlan{Create: true, Add: commands, Close: true}, nil
+		role = &cloudapi.Role{Type: "User", Description: roleMark}
 	}
 	p.ID = role.ID
-	if !strings.EqualFold(role.Type, userRoleType) {
-		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", name, role.Type, userRoleType),
+	if !strings.EqualFold(role.Type, "User") {
+		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type User", name, role.Type),
 			"choose another name with --role-name")
 	}
 	var denied []string
-	for _, command := range commands {
-		switch judge(rules, command) {
-		case allow:
-		case "":
-			p.Add = append(p.Add, command)
-		default:
+	for _, command := range append(slices.Clone(commands), everything) {
+		switch judged := judge(rules, command); {
+		case command == everything && judged == "":
+			p.Rules = append(p.Rules, cloudapi.RolePermission{Rule: everything, Permission: deny})
+		case judged == "":
+			p.Rules = append(p.Rules, cloudapi.RolePermission{Rule: command, Permission: allow})
+		case judged == deny && command != everything:
 			denied = append(denied, command)
 		}
 	}
@@ -65,11 +61,8 @@ func compare(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name")
 	}
 	if !strings.Contains(role.Description, roleMark) {
-		// Somebody else's role: what no rule mentions falls to the rights of
-		// type User, which suffice. Verification proves it.
-		return rolePlan{ID: role.ID}, nil
+		p.Rules = nil // of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves it
 	}
-	p.Close = judge(rules, "csccmNoSuchCommand") != deny
 	return p, nil
 }
 
@@ -99,38 +92,38 @@ func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
 			// verified with the new user's keys.
-			commands, rules, err = nil, []cloudapi.RolePermission{{Rule: "*", Permission: deny}}, nil
+			commands, rules, err = nil, []cloudapi.RolePermission{{Rule: everything, Permission: deny}}, nil
 		}
 		if err != nil {
 			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
 		}
 	}
 	plan, err := compare(name, role, rules, commands)
-	if err != nil || !plan.Create && len(plan.Add) == 0 && !plan.Close {
+	if err != nil || len(plan.Rules) == 0 {
 		return &plan, err
 	}
 	if err := p.mayMakeRole(ctx, name); err != nil {
 		return nil, err
 	}
-	step, made := fmt.Sprintf("complete role %q: allow %s", name, strings.Join(plan.Add, ", ")), &MadeObject{}
-	if plan.Create {
-		step, made = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", "")), p.makes(MadeRole, name)
+	lacks := cloudapi.Names(plan.Rules, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
+	step, made := fmt.Sprintf("complete role %q: %s", name, strings.Join(lacks, ", ")), &MadeObject{}
+	if role == nil {
+		made = p.makes(MadeObject{Kind: MadeRole, Name: name})
+		step = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(commands), "command", ""))
 	}
 	p.add(step, fmt.Sprintf("role %q", name), func(ctx context.Context) error {
-		if plan.Create {
-			role, err := p.admin.CreateRole(ctx, name, userRoleType, roleDescription)
+		if plan.ID == "" {
+			role, err := p.admin.CreateRole(ctx, name, roleDescription)
 			if err != nil {
 				return err
 			}
 			plan.ID, made.ID = role.ID, role.ID // also where it does not get all of its rules
 		}
-		for _, command := range plan.Add {
-			if err := p.admin.CreateRolePermission(ctx, plan.ID, command, allow); err != nil {
+		for _, r := range plan.Rules {
+			err := p.admin.Do(ctx, "createRolePermission", cloudstack.Params{"roleid": plan.ID, "rule": r.Rule, "permission": r.Permission})
+			if err != nil {
 				return err
 			}
-		}
-		if plan.Close {
-			return p.admin.CreateRolePermission(ctx, plan.ID, "*", deny)
 		}
 		return nil
 	})
@@ -141,14 +134,11 @@ func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error
 // only root administrators may.
 func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	apis, err := p.admin.ListAPIs(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil // unknown: createRole shows it
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || err == nil && apis.HasAll("createRole", "createRolePermission") {
+		return nil // allowed, or unknown: createRole shows it
 	}
 	if err != nil {
 		return explain("listing the APIs that the administrator may call", err)
-	}
-	if apis.HasAll("createRole", "createRolePermission") {
-		return nil
 	}
 	return &Error{
 		What: fmt.Sprintf("this administrator may not make role %q for account %q: by default only root administrators make roles", name, p.Account),

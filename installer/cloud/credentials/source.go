@@ -17,19 +17,13 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// maxSecret bounds what is read as one secret.
-const maxSecret = 64 << 10
-
 // ReadKeyFile reads an API key or a secret key from a file.
 func ReadKeyFile(flag, path string) (string, error) {
-	raw, err := readAll(flag, path, nil)
+	key, err := read(flag, path, nil, TrimKey)
 	if err == nil {
-		raw, err = oneLine(flag, TrimKey(raw))
+		err = CheckKey(flag+": the key in "+path, key)
 	}
-	if err == nil {
-		err = CheckKey(flag+": the key in "+path, raw)
-	}
-	return raw, err
+	return key, err
 }
 
 // CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
@@ -41,50 +35,38 @@ func CheckKey(what, key string) error {
 	return report.Usage(what+" has blanks or control characters in it", "paste the key whole, and nothing else")
 }
 
-const byteOrderMark, zeroWidthSpace = '\ufeff', '\u200b'
-
 // TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are part of no key.
 func TrimKey(s string) string {
-	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark || r == zeroWidthSpace })
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) })
 }
 
 // ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end is not
 // part of it, nor is a byte order mark.
 func ReadPassword(flag, path string, stream io.Reader) (string, error) {
-	raw, err := readAll(flag, path, stream)
-	if err != nil {
-		return "", err
-	}
-	return oneLine(flag, raw)
+	return read(flag, path, stream, func(s string) string { return strings.TrimPrefix(strings.TrimRight(s, "\r\n"), "\ufeff") })
 }
 
-func readAll(flag, path string, r io.Reader) (string, error) {
+// read reads one line of text, and not the whole of a large file.
+func read(flag, path string, r io.Reader, trim func(string) string) (string, error) {
+	const most = 64 << 10
+	fix := "name a file, or pipe one, that holds the secret and nothing else"
 	if path != "" {
 		f, err := os.Open(path) // #nosec G304 -- the user names it
 		if err != nil {
-			return "", unreadable(flag, err)
+			return "", &Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
 		}
 		defer f.Close() //nolint:errcheck // read only
 		r = f
 	}
-	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
-	if err != nil {
-		return "", unreadable(flag, err)
-	}
-	return string(b), nil
-}
-
-func unreadable(flag string, err error) error {
-	return &Error{What: flag, Err: err, Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
-}
-
-func oneLine(flag, raw string) (string, error) {
-	secret := strings.TrimPrefix(strings.TrimRight(raw, "\r\n"), string(byteOrderMark))
+	b, err := io.ReadAll(io.LimitReader(r, most+1))
+	secret := trim(string(b))
 	switch {
-	case len(raw) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
-		return "", report.Usage(flag+": that is not one line of text", "the secret must be the only content")
+	case err != nil:
+		return "", &Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
+	case len(b) > most, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
+		return "", report.Usage(flag+": that is not one line of text", fix)
 	case secret == "":
-		return "", report.Usage(flag+": the secret is empty", "the secret must be the only content")
+		return "", report.Usage(flag+": the secret is empty", fix)
 	}
 	return secret, nil
 }

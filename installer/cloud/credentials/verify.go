@@ -19,21 +19,10 @@ import (
 
 // Verify runs the controller's self-test, and explains its failure in terms of csccm's flags. It returns the id of the project.
 func Verify(ctx context.Context, t *selftest.Test) (project string, err error) {
-	if err = explainTest(t.Config.APIURL, t.Run(ctx)); err == nil {
-		return inventory.New(t.Client, inventory.Options{ProjectID: t.Config.ProjectID}).ProjectID(ctx)
+	if err = explainTest(t.Config.APIURL, t.Run(ctx)); err != nil {
+		return "", err
 	}
-	var known *Error
-	if errors.Is(err, selftest.ErrNoVM) && errors.As(err, &known) {
-		known.Fix = "name the account (--account) or the project (--project) that owns the cluster's VMs, and its zone (--zone)"
-		var elsewhere []string
-		for _, p := range Places(ctx, t.Client, t.Config.ProjectID) {
-			elsewhere = append(elsewhere, fmt.Sprintf("%s (%d): %s", p, len(p.VMs), p.Flag()))
-		}
-		if len(elsewhere) > 0 {
-			known.Fix += "; the user sees VMs in " + strings.Join(elsewhere, "; ")
-		}
-	}
-	return "", err
+	return inventory.New(t.Client, inventory.Options{ProjectID: t.Config.ProjectID}).ProjectID(ctx)
 }
 
 // explainTest puts an error of a self-test in the operator's terms.
@@ -46,6 +35,8 @@ func explainTest(apiURL string, err error) error {
 		return report.Usage(project.Error(), "name the project, or its id, with --project, and make the user's account a member of it")
 	case !ok:
 		return explain("the self-test with these keys", err)
+	case errors.Is(err, selftest.ErrNoVM):
+		return report.Remedied(problem, "name the account (--account) or the project (--project) that owns the cluster's VMs, and its zone (--zone)")
 	case errors.Is(err, selftest.ErrNoZone):
 		return report.Usage(problem.Error(), strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1))
 	case answered && api.Command == "listCapabilities" && api.Kind != cloudstack.KindAuth:

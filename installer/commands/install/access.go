@@ -141,7 +141,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 	k := &r.Credentials
 	request := credentials.Request{
 		Domain: k.Domain, Account: k.Account, CreateAccount: k.CreateAccount, Project: r.Project,
-		User: k.User, Role: k.Role, Commands: r.roleCommands(), Former: r.secret.FormerUsers(),
+		User: k.User, Role: k.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {

@@ -181,7 +181,7 @@ func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.
 			return nil, nil, err
 		}
 		e.Progress.Warn("%v", err)
-		e.Progress.Info("%s", refused.Remedy())
+		e.Progress.Info("%s", refused.Problem.Fix)
 		c.AdminUser, c.AdminPassword, c.AdminDomain = given.AdminUser, given.AdminPassword, given.AdminDomain
 	}
 }

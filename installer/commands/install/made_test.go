@@ -21,9 +21,9 @@ import (
 func (e *env) names(t *testing.T) (users, accounts, roles []string) {
 	t.Helper()
 	admin := e.cloud.Admin(t)
-	us, err := admin.ListUsers(t.Context(), "", "", "")
+	us, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	as, err := admin.ListAccounts(t.Context(), "", "")
+	as, err := admin.ListAccounts(t.Context(), "")
 	require.NoError(t, err)
 	rs, err := admin.ListRoles(t.Context(), "")
 	require.NoError(t, err)
@@ -110,8 +110,8 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 				require.NotEmpty(t, o.ID, o)
 			}
 			if foreign {
-				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudapi.CreateUserRequest{
-					Account: made.Objects[1].Name, DomainID: made.Objects[1].DomainID, Username: "somebody", Password: "password-1", FirstName: "a", LastName: "b", Email: "c@d",
+				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudapi.NewUser{
+					Account: made.Objects[1].Name, DomainID: made.Objects[1].DomainID, Name: "somebody",
 				})
 				require.NoError(t, err)
 			}
@@ -141,7 +141,7 @@ func TestAccountWithResourcesIsKept(t *testing.T) {
 	e := newEnv(t)
 	e.onePod()
 	admin := e.cloud.Admin(t)
-	accounts, err := admin.ListAccounts(t.Context(), "k8s", "")
+	accounts, err := admin.ListAccounts(t.Context(), "k8s")
 	require.NoError(t, err)
 	require.Len(t, accounts, 1)
 	account := credentials.MadeObject{Kind: credentials.MadeAccount, Name: "k8s", ID: accounts[0].ID, DomainID: accounts[0].DomainID, Domain: "ROOT"}

@@ -18,6 +18,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/testenv"
@@ -49,9 +50,9 @@ func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
 func (e *env) expire(t *testing.T) {
 	t.Helper()
 	admin := e.cloud.Admin(t)
-	users, err := admin.ListUsers(t.Context(), testenv.Owner, "", "")
+	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	_, err = admin.RegisterUserKeys(t.Context(), users[0].ID)
+	_, err = admin.RegisterUserKeys(t.Context(), testenv.Named(t, users, testenv.Owner, func(u cloudapi.User) string { return u.Username }).ID)
 	require.NoError(t, err)
 }
 

@@ -9,8 +9,7 @@
 // revoked, by registering one that nobody gets to know. Until that last step the way back is the old Secret. The next
 // rotation uses the first user again.
 //
-// How far a rotation came is written on the Secret itself, with its content, so that a second run continues it from any
-// machine.
+// How far a rotation came is written on the Secret itself, with its content (credentials.Rotation).
 package rotate
 
 import (
@@ -22,18 +21,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
-)
-
-// Annotations of the Secret.
-const (
-	annotationTo    = "csccm.io/rotation-to"   // user whose new keys are being made
-	annotationFrom  = "csccm.io/rotation-from" // user whose keys the Secret held before, and which still work
-	annotationSpare = "csccm.io/spare-user"    // user that the next rotation takes
-	annotationAt    = "csccm.io/rotation-at"   // when the Secret got its keys, by the API server's clock
 )
 
 // Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.
@@ -59,10 +49,10 @@ type Plan struct {
 
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
-	s := r.secret.Object
-	p := &Plan{SchemaVersion: 1, DryRun: true, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
+	s, record := r.secret.Object, credentials.RotationOf(r.secret.Object)
+	p := &Plan{SchemaVersion: 1, DryRun: r.Env.DryRun, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
 	r.plan = p
-	all, err := r.admin.ListUsers(ctx, "", "", "")
+	all, err := r.admin.ListUsers(ctx, "")
 	if err != nil {
 		return fmt.Errorf("listing users: %w", err)
 	}
@@ -82,13 +72,10 @@ func (r *run) newPlan(ctx context.Context) error {
 			}
 		}
 	}
-	from, continued := account[s.Annotations[annotationFrom]]
+	from, continued := account[record.From]
 	switch {
-	case r.Finish && (s.Annotations[annotationFrom] != "" || s.Annotations[annotationTo] != ""):
-		return &report.Error{
-			What: "a rotation has not ended: nothing was changed", Code: report.ExitCheckFailed,
-			Fix: "run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys",
-		}
+	case r.Finish && record.From+record.To != "":
+		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys", "a rotation has not ended")
 	case r.Finish:
 		for _, name := range slices.Sorted(maps.Keys(account)) {
 			if r.secret.HasReplaced(account[name].APIKey) {
@@ -98,7 +85,7 @@ func (r *run) newPlan(ctx context.Context) error {
 	case continued:
 		p.switched, p.From, p.To, p.ends = true, from.Username, holder.Username, []cloudapi.User{from}
 	default:
-		p.From, p.To, p.ends = holder.Username, next(holder.Username, taken, account, s), []cloudapi.User{holder}
+		p.From, p.To, p.ends = holder.Username, next(holder.Username, taken, account, record), []cloudapi.User{holder}
 		p.toID = account[p.To].ID
 	}
 	return nil
@@ -108,12 +95,12 @@ var numbered = regexp.MustCompile(`-[0-9]+$`)
 
 // next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
 // one. A user that somebody else may work with is never taken: its keys would end.
-func next(holder string, taken map[string]bool, account map[string]cloudapi.User, s *corev1.Secret) string {
-	if to := s.Annotations[annotationTo]; to != "" && (account[to].ID != "" || !taken[to]) {
-		return to
-	}
-	if spare := account[s.Annotations[annotationSpare]]; spare.ID != "" {
-		return spare.Username
+func next(holder string, taken map[string]bool, account map[string]cloudapi.User, record credentials.Rotation) string {
+	switch {
+	case record.To != "" && (account[record.To].ID != "" || !taken[record.To]):
+		return record.To
+	case account[record.Spare].ID != "":
+		return record.Spare
 	}
 	for n := 2; ; n++ {
 		if name := fmt.Sprintf("%s-%d", numbered.ReplaceAllString(holder, ""), n); !taken[name] {

@@ -25,7 +25,8 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-const fieldManager = "csccm"
+// Field managers of the Secret. The API server notes when each has changed it last: the first writes the keys, and nothing else.
+const keysManager, recordManager = "csccm-rotate-keys", "csccm"
 
 // Options of a rotation.
 type Options struct {
@@ -91,15 +92,13 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := r.newPlan(ctx); err != nil {
 		return err
 	}
-	if o.Finish || r.plan.switched {
+	p := r.plan
+	if o.Finish || p.switched {
 		r.changed = r.changedAt(r.secret.Object)
 	}
-	found, err := r.look(ctx)
-	if err != nil {
+	if p.Others, err = r.look(ctx); err != nil {
 		return err
 	}
-	p := r.plan
-	p.Others = *found
 	op := engine.Operation{
 		Name: "rotate-keys", What: fmt.Sprintf("rotate the keys of account %q", p.Account), Question: prompt.Question{Message: "Go on"},
 		Plan: p, Show: r.show, Done: r.done, Steps: r.steps(),
@@ -116,11 +115,7 @@ func (r *run) steps() (steps []engine.Step) {
 	p := r.plan
 	step := func(do func(context.Context, engine.Note) error, format string, args ...any) {
 		name := fmt.Sprintf(format, args...)
-		p.Steps = append(p.Steps, name)
-		steps = append(steps, engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
-			p.DryRun = false
-			return do(ctx, note)
-		}})
+		p.Steps, steps = append(p.Steps, name), append(steps, engine.Step{Name: name, Do: do})
 	}
 	if len(p.ends) == 0 {
 		return nil
@@ -145,36 +140,44 @@ func (r *run) steps() (steps []engine.Step) {
 		step(func(ctx context.Context, note engine.Note) error { return r.retire(ctx, u, note) }, text, u.Username)
 	}
 	if r.Finish {
-		step(r.check, "prove the keys in the Secret")
+		step(func(ctx context.Context, _ engine.Note) error {
+			return report.Remedied(credentials.CheckKeys(ctx, r.local.APIURL, r.api), "the old keys are revoked; see csccm doctor")
+		}, "prove the keys in the Secret")
 	}
 	return steps
 }
 
-// change updates the Secret, again when somebody else did meanwhile, and not only half when the run is stopped.
-func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed *corev1.Secret, err error) {
+// change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the run is
+// stopped.
+func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Secret, record *credentials.Rotation)) (*corev1.Secret, error) {
 	secrets := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace)
-	err = engine.Shielded(ctx, func(ctx context.Context) error {
+	var changed *corev1.Secret
+	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			s, err := secrets.Get(ctx, r.secret.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
 			s = s.DeepCopy()
-			if s.Annotations == nil {
-				s.Annotations = map[string]string{}
-			}
-			edit(s)
-			changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
+			record := credentials.RotationOf(s)
+			edit(s, &record)
+			record.Write(s)
+			changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: manager})
 			return err
 		})
 	})
 	return changed, r.Cluster.Explain(err)
 }
 
+// record changes the record alone.
+func (r *run) record(ctx context.Context, edit func(record *credentials.Rotation)) error {
+	_, err := r.change(ctx, recordManager, func(_ *corev1.Secret, record *credentials.Rotation) { edit(record) })
+	return err
+}
+
 // begin names the user on the Secret, so that a run that ends here is continued with the same one.
 func (r *run) begin(ctx context.Context) error {
-	_, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = r.plan.To })
-	return err
+	return r.record(ctx, func(record *credentials.Rotation) { record.To = r.plan.To })
 }
 
 // makeUser creates the user of the new keys.
@@ -186,7 +189,7 @@ func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 			return err
 		}
 		return credentials.Recorded(ctx, r.Cluster, r.local, func() []credentials.MadeObject { return []credentials.MadeObject{made} }, func() error {
-			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, holder.DomainID))
+			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.To, DomainID: holder.DomainID})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
@@ -243,23 +246,14 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("Secret %s", r.plan.Secret)
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
-	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		written, err := r.change(ctx, func(s *corev1.Secret) {
-			r.old = bytes.Clone(s.Data[credentials.SecretKey])
-			s.Data[credentials.SecretKey] = next.Render()
-			s.Annotations[annotationFrom] = r.plan.From
-			delete(s.Annotations, annotationTo)
-			delete(s.Annotations, annotationAt) // of the rotation before
-			credentials.ReplaceUser(s, r.plan.From, r.plan.To, r.secret.Config.APIKey, r.keys.APIKey)
-		})
-		if err != nil {
-			return err
-		}
-		r.changed = r.changedAt(written)
-		_, err = r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationAt] = r.changed.UTC().Format(time.RFC3339) })
-		return err
+	written, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *credentials.Rotation) {
+		r.old = bytes.Clone(s.Data[credentials.SecretKey])
+		s.Data[credentials.SecretKey] = next.Render()
+		record.From, record.To = r.plan.From, ""
+		record.Replaced(r.plan.From, r.secret.Config.APIKey)
 	})
 	if err == nil {
+		r.changed = r.changedAt(written)
 		note("the Secret holds the keys of user %q", r.plan.To)
 		r.Progress.Done("written")
 	}
@@ -268,25 +262,18 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 
 // writeBack puts the old keys into the Secret again.
 func (r *run) writeBack(ctx context.Context) error {
-	_, err := r.change(ctx, func(s *corev1.Secret) {
+	_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *credentials.Rotation) {
 		s.Data[credentials.SecretKey] = r.old
-		s.Annotations[annotationTo] = r.plan.To
-		delete(s.Annotations, annotationFrom)
-		delete(s.Annotations, annotationAt)
-		credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
+		record.From, record.To = "", r.plan.To
 	})
 	return err
 }
 
 // changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of Pods.
 // Where nothing says so it is now: then all Pods are older.
-func (r *run) changedAt(s *corev1.Secret) time.Time {
-	if at, err := time.Parse(time.RFC3339, s.Annotations[annotationAt]); err == nil {
-		return at
-	}
-	var latest time.Time
+func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
 	for _, m := range s.ManagedFields {
-		if m.Manager == fieldManager && m.Time != nil && m.Time.After(latest) {
+		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+credentials.SecretKey+`"`) && m.Time.After(latest) {
 			latest = m.Time.Time
 		}
 	}
@@ -329,21 +316,17 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 	if err != nil {
 		return err
 	}
-	keptFor := r.keeps(found)
-	if r.Finish {
+	keptFor := r.keeps(&found)
+	switch {
+	case r.Finish:
 		if err := r.mayBreak(keptFor); err != nil {
 			return err
 		}
-		keptFor = nil
+	case len(keptFor) > 0:
+		r.plan.KeptFor = keptFor
+		return r.record(ctx, func(record *credentials.Rotation) { record.From, record.Spare = "", "" })
 	}
-	r.plan.KeptFor = append([]string{}, keptFor...)
-	if len(keptFor) > 0 {
-		_, err := r.change(ctx, func(s *corev1.Secret) {
-			delete(s.Annotations, annotationFrom)
-			delete(s.Annotations, annotationSpare)
-		})
-		return err
-	}
+	r.plan.KeptFor = []string{}
 	r.Progress.Step("Old keys of user %q", u.Username)
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if _, err := r.register(ctx, u.Username, u.ID); err != nil {
@@ -352,19 +335,6 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 		r.plan.Ended = append(r.plan.Ended, u.Username)
 		note("the old keys of user %q are revoked", u.Username)
 		r.Progress.Done("revoked")
-		_, err := r.change(ctx, func(s *corev1.Secret) {
-			delete(s.Annotations, annotationFrom)
-			s.Annotations[annotationSpare] = u.Username
-		})
-		return err
+		return r.record(ctx, func(record *credentials.Rotation) { record.From, record.Spare = "", u.Username })
 	})
-}
-
-// check proves that the keys in the Secret are not those that were ended.
-func (r *run) check(ctx context.Context, _ engine.Note) error {
-	err := credentials.CheckKeys(ctx, r.local.APIURL, r.api)
-	if err != nil && ctx.Err() == nil {
-		return report.Remedied(fmt.Errorf("the old keys are revoked; %w", err), "see csccm doctor")
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,9 @@ func newEnv(t *testing.T) *testEnv {
 		require.NoError(t, err)
 		if !bytes.Equal(now.(*corev1.Secret).Data[credentials.SecretKey], s.Data[credentials.SecretKey]) {
 			env.changes.Add(1)
+			s.ManagedFields = []metav1.ManagedFieldsEntry{{ // as the API server does
+				Manager: keysManager, Time: &metav1.Time{Time: env.clock.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:cloud-config":{}}}`),
+			}}
 		}
 		return false, nil, nil
 	})
@@ -220,16 +224,16 @@ func TestRotate(t *testing.T) {
 	require.True(t, env.works(second))
 	require.False(t, env.works(first))
 	require.Equal(t, "kept", string(s.Data["other"]))
-	require.Equal(t, "k8s-owner", s.Annotations[annotationSpare])
-	require.Equal(t, "k8s-owner", s.Annotations[credentials.AnnotationFormerUsers])
+	record := credentials.RotationOf(s)
+	require.Equal(t, "k8s-owner", record.Spare)
+	require.Equal(t, "k8s-owner", record.Former[0].User)
 
 	// The next one goes back to the first user and makes none.
 	env.rotate(nil)
 	s, third := env.secret()
 	require.True(t, env.works(third))
 	require.False(t, env.works(second))
-	require.Equal(t, "k8s-owner-2", s.Annotations[annotationSpare])
-	require.Equal(t, "k8s-owner-2", s.Annotations[credentials.AnnotationFormerUsers], "the user of the keys is none of the former")
+	require.Equal(t, "k8s-owner-2", credentials.RotationOf(s).Spare)
 	require.Equal(t, 1, env.sim.Ledger().Count("createUser"))
 }
 
@@ -244,14 +248,14 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	require.Equal(t, 2, result.Pods)
 	require.Empty(t, result.Ended)
 	s, _ := env.secret()
-	require.NotContains(t, s.Annotations, annotationSpare, "a user whose keys others may have is not taken unasked")
+	require.Empty(t, credentials.RotationOf(s).Spare, "a user whose keys others may have is not taken unasked")
 
 	env.out.Reset()
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
 	require.False(t, env.works(first))
 	s, second := env.secret()
 	require.True(t, env.works(second))
-	require.Equal(t, "k8s-owner", s.Annotations[annotationSpare])
+	require.Equal(t, "k8s-owner", credentials.RotationOf(s).Spare)
 	require.Contains(t, env.out.String(), "the old keys of k8s-owner are revoked\n")
 	env.out.Reset()
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
@@ -290,7 +294,7 @@ func TestRotateRefused(t *testing.T) {
 			s, cfg := env.secret()
 			require.Equal(t, first.APIKey, cfg.APIKey)
 			require.True(t, env.works(first))
-			require.Equal(t, "k8s-owner-2", s.Annotations[annotationTo])
+			require.Equal(t, "k8s-owner-2", credentials.RotationOf(s).To)
 
 			// The next run takes the same user.
 			env.logs = takesOver
@@ -319,7 +323,7 @@ func TestRotateContinues(t *testing.T) {
 	require.Contains(t, stopped.Remedy(), "run the same command again")
 	require.True(t, env.works(first))
 	s, second := env.secret()
-	require.Equal(t, "k8s-owner", s.Annotations[annotationFrom])
+	require.Equal(t, "k8s-owner", credentials.RotationOf(s).From)
 	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }), "a rotation has not ended")
 
 	env.logs = func(string, int32) string { return saysWorks }
@@ -356,9 +360,10 @@ func TestRotateDryRunAndRefusals(t *testing.T) {
 	// Keys that no user has any more.
 	admin, err := cloudapi.Login(t.Context(), env.config("k8s-owner"), "admin", "password", "ROOT")
 	require.NoError(t, err)
-	users, err := admin.ListUsers(t.Context(), "k8s-owner", "", "")
+	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	_, err = admin.RegisterUserKeys(t.Context(), users[0].ID)
+	at := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == "k8s-owner" })
+	_, err = admin.RegisterUserKeys(t.Context(), users[at].ID)
 	require.NoError(t, err)
 	require.ErrorContains(t, env.run(t.Context(), nil), "belong to no user that this administrator sees")
 }

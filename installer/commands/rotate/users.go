@@ -45,7 +45,7 @@ type Others struct {
 }
 
 // look reads what works with the old keys.
-func (r *run) look(ctx context.Context) (*Others, error) {
+func (r *run) look(ctx context.Context) (Others, error) {
 	var keys []string
 	for i := range r.plan.ends {
 		keys = append(keys, r.plan.ends[i].APIKey)
@@ -53,25 +53,27 @@ func (r *run) look(ctx context.Context) (*Others, error) {
 	r.hide = append(r.hide, keys...)
 	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Name, credentials.SecretKey, keys)
 	if err != nil {
-		return nil, r.Cluster.Explain(err)
+		return Others{}, r.Cluster.Explain(err)
 	}
 	return judge(f, r.Release), nil
 }
 
 // judge says what each workload needs.
-func judge(f *secretusers.Found, release string) *Others {
-	o := &Others{Workloads: []Use{}, Copies: f.Copies, NotLookedAt: f.NotRead}
-	for _, u := range f.Users {
-		needs := reloads
-		if slices.ContainsFunc(u.Pods, func(p *corev1.Pod) bool { return !cluster.InRelease(p.Labels, release) }) {
-			needs = restart
+func judge(f *secretusers.Found, release string) Others {
+	o := Others{Workloads: []Use{}, Copies: f.Copies, NotLookedAt: f.NotRead}
+	add := func(users []secretusers.User, needs func(secretusers.User) string) {
+		for _, u := range users {
+			o.Workloads = append(o.Workloads, Use{User: u, PodCount: len(u.Pods), Needs: needs(u)})
 		}
-		o.Workloads = append(o.Workloads, Use{User: u, PodCount: len(u.Pods), Needs: needs})
 	}
-	for i := range f.Copies {
-		for _, u := range f.Copies[i].Users {
-			o.Workloads = append(o.Workloads, Use{User: u, PodCount: len(u.Pods), Needs: update})
+	add(f.Users, func(u secretusers.User) string {
+		if slices.ContainsFunc(u.Pods, func(p *corev1.Pod) bool { return !cluster.InRelease(p.Labels, release) }) {
+			return restart
 		}
+		return reloads
+	})
+	for i := range f.Copies {
+		add(f.Copies[i].Users, func(secretusers.User) string { return update })
 	}
 	return o
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/registration"
@@ -116,7 +117,9 @@ func (u *run) entry(ctx context.Context) {
 		return
 	}
 	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
-		err := engine.Shielded(ctx, func(ctx context.Context) error { return cs.Client.DeleteExternalCluster(ctx, own.ID) })
+		err := engine.Shielded(ctx, func(ctx context.Context) error {
+			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"}) // none of its VMs
+		})
 		if err != nil {
 			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
 		}

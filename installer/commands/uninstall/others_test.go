@@ -63,7 +63,7 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	})
 	admin := cloud.Admin(t)
 	config := cloud.Config(t, "")
-	users, err := admin.ListUsers(t.Context(), "", "", "")
+	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
 	for _, u := range users {
 		if u.APIKey == config.APIKey {
@@ -78,7 +78,7 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	err = Run(t.Context(), e.Env, o)
 	testenv.RequireRefusal(t, err, "others work with these credentials: Secret backup/keys", "leave out --delete-secret and --delete-user", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
-	after, err := admin.ListUsers(t.Context(), "", "", "")
+	after, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, after, len(users))
 }
