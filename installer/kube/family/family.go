@@ -1,14 +1,25 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package family reports whose cloud controller manager a Pod runs.
+// Package family finds the cloud controller managers of a cluster, and reports whose they are.
 package family
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/lease"
 )
 
 // Family says whose controller a predecessor is.
@@ -38,6 +49,8 @@ func OfPod(pod *corev1.PodSpec, workload string) (Family, *corev1.Container) {
 	return "", nil
 }
 
+const usualName = "cloud-controller-manager"
+
 // ofContainer judges by the arguments, which images that were mirrored or built by hand keep, then by the image.
 func ofContainer(c *corev1.Container, name string) Family {
 	provider, _ := Argument(Arguments(c), "cloud-provider")
@@ -46,9 +59,7 @@ func ofContainer(c *corev1.Container, name string) Family {
 		return Leaseweb
 	case strings.Contains(c.Image, "cloudstack-kubernetes-provider"), provider == "external-cloudstack":
 		return Apache
-	case strings.Contains(c.Image, "cloud-controller-manager"), strings.Contains(name, "cloud-controller-manager") && provider != "":
-		return Other
-	case strings.Contains(name, "cloud-controller-manager") && strings.Contains(c.Name, "cloud-controller-manager"):
+	case strings.Contains(c.Image, usualName), strings.Contains(name, usualName) && (provider != "" || strings.Contains(c.Name, usualName)):
 		return Other
 	}
 	return ""
@@ -76,4 +87,145 @@ func Argument(args []string, name string) (value string, found bool) {
 		}
 	}
 	return "", false
+}
+
+// What a takeover writes to the workload that it stops.
+const (
+	// StoppedSelector keeps a DaemonSet's Pods off every node.
+	StoppedSelector = "csccm.io/stopped"
+	// ReplicasAnnotation says how many replicas a stopped Deployment had.
+	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
+	// KeptAnnotation marks a predecessor whose place csccm's controller has taken: it stays, with no Pods.
+	KeptAnnotation = "csccm.io/kept-by-takeover"
+)
+
+// Predecessor is a workload that runs another cloud controller manager.
+type Predecessor struct {
+	Family    Family `json:"family"`
+	Kind      string `json:"kind"` // Deployment or DaemonSet
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Image     string `json:"image"`
+	// Wanted is how many Pods it wants; 0 for one that is stopped.
+	Wanted int32 `json:"wanted"`
+	// Before is how many Pods it wanted before a takeover stopped it; 0 if none did.
+	Before int32 `json:"before,omitempty"`
+	// Lease is nil when it elects no leader.
+	Lease *lease.Name `json:"lease,omitempty"`
+
+	Ready    int32             `json:"-"`
+	Helm     bool              `json:"-"` // Helm installed it
+	Selector map[string]string `json:"-"`
+	Pod      *corev1.PodSpec   `json:"-"`
+}
+
+func (p *Predecessor) String() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
+
+// Deletion is the command that deletes it.
+func (p *Predecessor) Deletion() string {
+	return fmt.Sprintf("kubectl -n %s delete %s %s", p.Namespace, strings.ToLower(p.Kind), p.Name)
+}
+
+// Replaceable reports whether a takeover can take its place.
+func (p *Predecessor) Replaceable() bool { return p.Family == Apache || p.Family == Leaseweb }
+
+// Own is csccm's release in the cluster.
+type Own struct {
+	Installed bool       `json:"installed"`
+	Ready     int32      `json:"ready"`
+	Lease     lease.Name `json:"lease"`
+	// InstanceTypeFormat is the controller's setting; "" for its default.
+	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
+	// Words are those that the controller is started with.
+	Words     []string      `json:"-"`
+	Workloads []Predecessor `json:"-"`
+}
+
+// Controllers are the cloud controller managers of a cluster.
+type Controllers struct {
+	Predecessors []Predecessor
+	Kept         []Predecessor // those whose place csccm's controller has taken, with no Pods
+	Own          Own
+}
+
+// Find reads them. Errors of the API server are as it sent them.
+func Find(ctx context.Context, kube kubernetes.Interface, release, namespace string) (*Controllers, error) {
+	f := &Controllers{Own: Own{Lease: lease.Default}}
+	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		w := &all[i]
+		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
+			f.Own.add(w)
+		}
+		switch p := of(w); {
+		case p.Family == "":
+		case p.Wanted == 0 && w.Meta.Annotations[KeptAnnotation] != "":
+			f.Kept = append(f.Kept, p)
+		default:
+			f.Predecessors = append(f.Predecessors, p)
+		}
+	}
+	return f, nil
+}
+
+func (o *Own) add(w *cluster.Workload) {
+	o.Installed, o.Ready = true, o.Ready+w.Ready
+	o.Workloads = append(o.Workloads, of(w))
+	o.Words = Arguments(&w.Pod.Containers[0])
+	o.Lease = *cmp.Or(LeaseOf(o.Words), &o.Lease)
+	o.InstanceTypeFormat, _ = Argument(o.Words, "instance-type-format")
+}
+
+// of describes a workload; its family is "" where it runs no cloud controller manager, or csccm's.
+func of(w *cluster.Workload) Predecessor {
+	p := Predecessor{
+		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Wanted: w.Wanted, Ready: w.Ready, Pod: w.Pod,
+		Helm: w.Meta.Annotations["meta.helm.sh/release-name"] != "",
+	}
+	if w.Selector != nil {
+		p.Selector = w.Selector.MatchLabels
+	}
+	n, _ := strconv.ParseInt(w.Meta.Annotations[ReplicasAnnotation], 10, 32)
+	p.Before = int32(n)
+	if _, stopped := w.Pod.NodeSelector[StoppedSelector]; stopped && w.Kind == "DaemonSet" {
+		p.Wanted, p.Before = 0, 1 // on its nodes
+	}
+	if whose, container := OfPod(w.Pod, w.Meta.Name); container != nil && w.Meta.Labels[cluster.NameLabel] != cluster.ChartName {
+		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(Arguments(container))
+	}
+	return p
+}
+
+// LeaseOf is the lease by which a cloud controller manager elects its leader: it does unless told not to.
+func LeaseOf(args []string) *lease.Name {
+	v, _ := Argument(args, "leader-elect")
+	if elects, err := strconv.ParseBool(v); err == nil && !elects {
+		return nil
+	}
+	name, _ := Argument(args, "leader-elect-resource-name")
+	namespace, _ := Argument(args, "leader-elect-resource-namespace")
+	return &lease.Name{Namespace: cmp.Or(namespace, lease.Default.Namespace), Name: cmp.Or(name, lease.Default.Name)}
+}
+
+// LeaseOfChart is the lease that the controller of a rendered chart will use.
+func LeaseOfChart(manifest string) lease.Name {
+	return *cmp.Or(LeaseOf(ArgumentsOfChart(manifest)), &lease.Default)
+}
+
+// ArgumentsOfChart returns what the controller of a rendered chart is started with. The chart has one workload, whose labels follow
+// nameOverride.
+func ArgumentsOfChart(manifest string) []string {
+	for document := range strings.SplitSeq(manifest, "\n---") {
+		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
+		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
+			continue
+		}
+		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
+			return Arguments(&c[0])
+		}
+	}
+	return nil
 }

@@ -45,12 +45,10 @@ type Right struct {
 	Resource string
 	Place    Place
 	// Commands are the commands of csccm that need the right.
-	Commands []string
-	Why      string
-	// Without is what csccm does without the right; "" if it cannot continue.
-	Without string
-	// When is the condition on which the right is needed; "" means always.
-	When string
+	Commands  []string
+	Why       string
+	Optional  bool // csccm can continue without it
+	Sometimes bool // it is needed only under a condition
 	// Chart marks rights on objects of the chart, which are needed only if the rendered chart has such objects.
 	Chart bool
 }
@@ -76,31 +74,23 @@ type Kind struct{ Group, Resource string }
 // namespace of the release. kinds are the kinds of objects in the rendered chart; nil means those of the default
 // values.
 func Requests(command, release string, kinds []Kind) (needed, optional []Request) {
-	add := func(to []Request, r Request) []Request {
-		if slices.Contains(to, r) {
-			return to
-		}
-		return append(to, r)
-	}
 	table := Table()
 	for i := range table {
 		r := &table[i]
-		if !slices.Contains(r.Commands, command) {
+		skip := r.Sometimes
+		if r.Chart && kinds != nil {
+			skip = !slices.Contains(kinds, Kind{r.Group, r.Resource})
+		}
+		if skip || !slices.Contains(r.Commands, command) {
 			continue
 		}
-		if r.Chart && kinds != nil {
-			if !slices.Contains(kinds, Kind{r.Group, r.Resource}) {
-				continue
-			}
-		} else if r.When != "" {
-			continue
+		to := &needed
+		if r.Optional {
+			to = &optional
 		}
 		for _, verb := range r.Verbs {
-			x := Request{verb, r.Group, r.Resource, r.Place.Namespace(release)}
-			if r.Without == "" {
-				needed = add(needed, x)
-			} else {
-				optional = add(optional, x)
+			if x := (Request{verb, r.Group, r.Resource, r.Place.Namespace(release)}); !slices.Contains(*to, x) {
+				*to = append(*to, x)
 			}
 		}
 	}

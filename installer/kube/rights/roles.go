@@ -6,11 +6,13 @@ package rights
 import (
 	_ "embed" // the manifest
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 )
 
@@ -63,15 +65,9 @@ func Roles(granted Granted) (string, error) {
 
 // rules returns the rules for some places, combined into as few rules as possible.
 func rules(keep func(*Right, string) bool, granted Granted, places ...Place) []rbacv1.PolicyRule {
-	verbs := map[Kind][]string{}
-	var named []rbacv1.PolicyRule
-	add := func(k Kind, more ...string) {
-		for _, v := range more {
-			if !slices.Contains(verbs[k], v) {
-				verbs[k] = append(verbs[k], v)
-			}
-		}
-	}
+	verbs := map[Kind]sets.Set[string]{}
+	add := func(k Kind, more ...string) { verbs[k] = verbs[k].Union(sets.New(more...)) }
+	var named, out []rbacv1.PolicyRule
 	table := Table()
 	for _, place := range places {
 		for i := range table {
@@ -94,18 +90,14 @@ func rules(keep func(*Right, string) bool, granted Granted, places ...Place) []r
 			}
 		}
 	}
-	var out []rbacv1.PolicyRule
-	for k, v := range verbs {
-		slices.Sort(v)
+	order := func(a, b Kind) int { return strings.Compare(a.Group+" "+a.Resource, b.Group+" "+b.Resource) }
+	for _, k := range slices.SortedFunc(maps.Keys(verbs), order) {
+		v := sets.List(verbs[k])
 		i := slices.IndexFunc(out, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == k.Group && slices.Equal(r.Verbs, v) })
 		if i < 0 {
 			i, out = len(out), append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Verbs: v})
 		}
 		out[i].Resources = append(out[i].Resources, k.Resource)
-		slices.Sort(out[i].Resources)
 	}
-	slices.SortFunc(out, func(a, b rbacv1.PolicyRule) int {
-		return strings.Compare(a.APIGroups[0]+" "+a.Resources[0], b.APIGroups[0]+" "+b.Resources[0])
-	})
 	return append(out, named...)
 }

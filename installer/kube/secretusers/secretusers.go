@@ -8,6 +8,9 @@ package secretusers
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -80,9 +83,9 @@ func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own
 	case err != nil:
 		return nil, err
 	}
-	f.Copies = append(f.Copies, Copies(secrets.Items, values, func(s *corev1.Secret, key string) bool {
+	f.Copies = Copies(secrets.Items, values, func(s *corev1.Secret, key string) bool {
 		return s.Namespace == namespace && s.Name == secret && key == own
-	})...)
+	})
 	for i := range f.Copies {
 		c := &f.Copies[i]
 		if c.Namespace == namespace && c.Name == secret {
@@ -103,17 +106,19 @@ func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own
 
 // Of returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
 func Of(pods []corev1.Pod, namespace, secret string) []User {
+	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
+	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` + regexp.QuoteMeta(secret) + `"`)
 	var out []User
 	for i := range pods {
 		p := &pods[i]
-		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !refers(&p.Spec, secret) {
+		spec, _ := json.Marshal(p.Spec) // never fails
+		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !refers.Match(spec) {
 			continue
 		}
-		u := User{Namespace: p.Namespace, Secret: secret}
-		u.Kind, u.Name = owner(p)
-		at := slices.IndexFunc(out, func(o User) bool { return o.Kind == u.Kind && o.Name == u.Name })
+		kind, name := owner(p)
+		at := slices.IndexFunc(out, func(o User) bool { return o.Kind == kind && o.Name == name })
 		if at < 0 {
-			at, out = len(out), append(out, u)
+			at, out = len(out), append(out, User{Kind: kind, Namespace: namespace, Name: name, Secret: secret})
 		}
 		out[at].Pods = append(out[at].Pods, p)
 	}
@@ -136,41 +141,19 @@ func owner(p *corev1.Pod) (kind, name string) {
 	return c.Kind, c.Name
 }
 
-// refers reports whether a Pod reads a Secret by a volume or a variable.
-func refers(spec *corev1.PodSpec, secret string) bool {
-	env := func(v corev1.EnvVar) bool {
-		return v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Name == secret
-	}
-	from := func(f corev1.EnvFromSource) bool { return f.SecretRef != nil && f.SecretRef.Name == secret }
-	container := func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, env) || slices.ContainsFunc(c.EnvFrom, from)
-	}
-	return slices.ContainsFunc(spec.InitContainers, container) || slices.ContainsFunc(spec.Containers, container) ||
-		slices.ContainsFunc(spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
-			return container(corev1.Container(c.EphemeralContainerCommon))
-		}) ||
-		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
-			return v.Secret != nil && v.Secret.SecretName == secret ||
-				v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
-					return s.Secret != nil && s.Secret.Name == secret
-				})
-		})
-}
-
 // Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not count.
 func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret, key string) bool) []Copy {
-	var out []Copy
+	out := []Copy{}
 	for i := range secrets {
 		s := &secrets[i]
 		c := Copy{Namespace: s.Namespace, Name: s.Name}
-		for key, content := range s.Data {
-			holds := slices.ContainsFunc(values, func(v string) bool { return v != "" && bytes.Contains(content, []byte(v)) })
-			if holds && !skip(s, key) {
+		for _, key := range slices.Sorted(maps.Keys(s.Data)) {
+			holds := func(v string) bool { return v != "" && bytes.Contains(s.Data[key], []byte(v)) }
+			if slices.ContainsFunc(values, holds) && !skip(s, key) {
 				c.Keys = append(c.Keys, key)
 			}
 		}
 		if len(c.Keys) > 0 {
-			slices.Sort(c.Keys)
 			out = append(out, c)
 		}
 	}

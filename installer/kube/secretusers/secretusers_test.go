@@ -54,7 +54,6 @@ func TestOf(t *testing.T) {
 	}{
 		"volume of a DaemonSet":     {pod("p", "DaemonSet", "csi", nil), "DaemonSet kube-system/csi"},
 		"volume that nobody mounts": {pod("p", "DaemonSet", "csi", func(p *corev1.Pod) { p.Spec.Containers[1].VolumeMounts = nil }), "DaemonSet kube-system/csi"},
-		"a file":                    {pod("p", "StatefulSet", "csi", mounted("cloud-config")), "StatefulSet kube-system/csi"},
 		"a Deployment":              {pod("p", "ReplicaSet", "csi-5d4f8", hash), "Deployment kube-system/csi"},
 		"a ReplicaSet":              {pod("p", "ReplicaSet", "csi-5d4f8", nil), "ReplicaSet kube-system/csi-5d4f8"},
 		"no owner":                  {pod("p", "", "", nil), "Pod kube-system/p"},
@@ -70,9 +69,6 @@ func TestOf(t *testing.T) {
 		})), "DaemonSet kube-system/csi"},
 		"all variables": {pod("p", "DaemonSet", "csi", only(func(c *corev1.Container, _ *corev1.PodSpec) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: local}}}
-		})), "DaemonSet kube-system/csi"},
-		"an init container": {pod("p", "DaemonSet", "csi", only(func(_ *corev1.Container, s *corev1.PodSpec) {
-			s.InitContainers = []corev1.Container{{Name: "init", EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: local}}}}}
 		})), "DaemonSet kube-system/csi"},
 		"another Secret": {pod: pod("p", "DaemonSet", "csi", func(p *corev1.Pod) { p.Spec.Volumes[0].Secret.SecretName = "other" })},
 		"an image's": {pod: pod("p", "DaemonSet", "csi", only(func(_ *corev1.Container, s *corev1.PodSpec) {

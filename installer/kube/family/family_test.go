@@ -34,8 +34,7 @@ func TestRecognise(t *testing.T) {
 		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
 	} {
 		w := cluster.DeploymentOf(tt.d)
-		p, is := recognise(&w)
-		require.Equal(t, tt.family != "", is, name)
+		p := of(&w)
 		require.Equal(t, tt.family, p.Family, name)
 		require.Equal(t, tt.lease, p.Lease, name)
 	}
