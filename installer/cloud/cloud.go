@@ -42,10 +42,14 @@ var ErrNoCredentials = errors.New("no CloudStack credentials")
 
 // Of returns CloudStack with the credentials of a cloud-config file, or of the controller's Secret when file is "".
 func Of(ctx context.Context, c *cluster.Cluster, file string) (*Cloud, error) {
-	if file != "" {
-		return OfFile(file)
+	if file == "" {
+		return OfSecret(ctx, c)
 	}
-	return OfSecret(ctx, c)
+	config, err := ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return (&Cloud{Config: config, From: file, Close: func() {}}).Open()
 }
 
 // ReadFile reads a cloud-config file.
@@ -59,15 +63,6 @@ func ReadFile(file string) (*cloudstack.Config, error) {
 		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
 	}
 	return config, nil
-}
-
-// OfFile returns CloudStack with the credentials of a cloud-config file.
-func OfFile(file string) (*Cloud, error) {
-	config, err := ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return (&Cloud{Config: config, From: file, Close: func() {}}).Open()
 }
 
 // OfSecret returns CloudStack with the credentials of the controller's Secret.

@@ -85,15 +85,6 @@ func TestPlanRole(t *testing.T) {
 	}
 }
 
-func TestDomainPaths(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"": "ROOT", "/": "ROOT", "root": "ROOT", "ROOT/a/b": "ROOT/a/b", "/a/b": "ROOT/a/b", "a": "ROOT/a", "Root/a": "ROOT/a",
-	} {
-		require.Equal(t, want, normalPath(in), in)
-	}
-}
-
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]bool{

@@ -6,9 +6,9 @@ package credentials
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,14 +57,12 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, SecretName, err)
 	}
 	s.Exists, s.Object = true, object
-	raw, ok := object.Data[SecretKey]
-	if !ok {
+	if _, ok := object.Data[SecretKey]; !ok {
 		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
-		return s, nil
-	}
-	if s.Config, err = cloudconfig.Parse(bytes.NewReader(raw)); err != nil {
-		s.Config = nil
+	} else if config, err := cloudconfig.Parse(bytes.NewReader(object.Data[SecretKey])); err != nil {
 		s.Problem = fmt.Errorf("Secret %s/%s: %w", namespace, SecretName, err)
+	} else {
+		s.Config = config
 	}
 	return s, nil
 }
@@ -193,16 +191,15 @@ func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cf
 	if err != nil || object.Data[CAKey] == "" {
 		return &local, func() {}, nil //nolint:nilerr // there is none, or it may not be read: the system's CAs are used
 	}
-	f, err := os.CreateTemp("", "csccm-ca-*.crt")
-	if err != nil {
-		return nil, nil, fmt.Errorf("writing the CA bundle: %w", err)
+	dir, err := os.MkdirTemp("", "csccm-ca-")
+	if err == nil {
+		local.CAFile = filepath.Join(dir, CAKey)
+		err = os.WriteFile(local.CAFile, []byte(object.Data[CAKey]), 0o600)
 	}
-	cleanup = func() { _ = os.Remove(f.Name()) }
-	_, err = f.WriteString(object.Data[CAKey])
-	if err = errors.Join(err, f.Close()); err != nil {
+	cleanup = func() { _ = os.RemoveAll(dir) }
+	if err != nil {
 		cleanup()
 		return nil, nil, fmt.Errorf("writing the CA bundle: %w", err)
 	}
-	local.CAFile = f.Name()
 	return &local, cleanup, nil
 }

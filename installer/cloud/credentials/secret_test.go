@@ -196,9 +196,3 @@ func TestReadKeyFile(t *testing.T) {
 	_, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: open ")
 }
-
-func TestKeysPrintAsNothing(t *testing.T) {
-	t.Parallel()
-	k := credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}
-	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", k, k, k, k), "canary")
-}

@@ -147,21 +147,17 @@ func section(b *strings.Builder, title string, all []string) {
 // done prints what was done for a person.
 func (r *run) done(w io.Writer) error {
 	p := r.plan
-	var b strings.Builder
-	switch {
-	case r.Finish:
-		fmt.Fprintf(&b, "the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
-	default:
-		old := "are revoked"
-		if len(p.KeptFor) > 0 {
-			old = "still work"
-		}
-		fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
-		section(&b, "", p.KeptFor)
-		if len(p.KeptFor) > 0 {
-			b.WriteString("When nothing uses them any more, end them: csccm rotate-keys --finish\n")
-		}
+	if r.Finish {
+		_, err := fmt.Fprintf(w, "the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
+		return err
 	}
-	_, err := io.WriteString(w, b.String())
+	var b strings.Builder
+	old, next := "are revoked", ""
+	if len(p.KeptFor) > 0 {
+		old, next = "still work", "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
+	}
+	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
+	section(&b, "", p.KeptFor)
+	_, err := io.WriteString(w, b.String()+next)
 	return err
 }

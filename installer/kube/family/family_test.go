@@ -16,15 +16,15 @@ import (
 
 func TestRecognise(t *testing.T) {
 	t.Parallel()
-	of := func(name string) *lease.Name { return &lease.Name{Namespace: "kube-system", Name: name} }
-	usual := of("cloud-controller-manager")
+	held := func(name string) *lease.Name { return &lease.Name{Namespace: "kube-system", Name: name} }
+	usual := held("cloud-controller-manager")
 	for name, tt := range map[string]struct {
 		d      *appsv1.Deployment
 		family Family
 		lease  *lease.Name
 	}{
 		"apache":                {leftby.Controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
-		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, of("x")},
+		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, held("x")},
 		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
 		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack", "--leader-elect=FALSE"), Leaseweb, nil},
 		"leaseweb, two":         {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},

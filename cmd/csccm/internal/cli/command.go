@@ -221,7 +221,7 @@ func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *cloud.Cloud, 
 	var cs *cloud.Cloud
 	var err error
 	if g.CloudConfig != "" {
-		if cs, err = cloud.OfFile(g.CloudConfig); err != nil {
+		if cs, err = cloud.Of(ctx, nil, g.CloudConfig); err != nil {
 			return nil, nil, err
 		}
 	}
