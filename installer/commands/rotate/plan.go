@@ -50,7 +50,7 @@ type Plan struct {
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
 	s, record := r.secret.Object, credentials.RotationOf(r.secret.Object)
-	p := &Plan{SchemaVersion: 1, DryRun: r.Env.DryRun, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
+	p := &Plan{SchemaVersion: 1, DryRun: r.DryRun, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
 	if err != nil {
