@@ -264,8 +264,8 @@ func (a *audited) judge(whole bool) error {
 	for i := range table {
 		for _, verb := range table[i].Verbs {
 			key := keyOf(&table[i], verb)
-			if table[i].When != "" && !slices.Contains(keys, key) {
-				excused[key] = "if " + table[i].When
+			if table[i].Sometimes && !slices.Contains(keys, key) {
+				excused[key] = table[i].Why
 			}
 			keys = append(keys, key)
 		}
