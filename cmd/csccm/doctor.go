@@ -219,9 +219,5 @@ func writeStatus(g *cli.Globals, watch *cli.WatchFlags, out io.Writer, s *status
 		return report.Encode(out, g.Format, s)
 	}
 	style := g.Style(g.Out)
-	o := status.TextOptions{Style: style, All: g.Verbosity > 0 || !style.TTY && !watch.On} // a pipe has no screen
-	if watch.On {
-		o.Lines = 21 // of 24: one is for the line of --watch, one for the cursor
-	}
-	return s.WriteText(out, o)
+	return s.WriteText(out, style, g.Verbosity > 0 || !style.TTY && !watch.On) // a pipe has no screen
 }

@@ -15,13 +15,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -115,14 +112,12 @@ type Services struct {
 	Items       []Service `json:"items"`
 }
 
-// Service is one Service of type LoadBalancer; Rules is how many of its ports have a load balancer rule or a port forwarding
-// in CloudStack.
+// Service is one Service of type LoadBalancer.
 type Service struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
 	Addresses  []string `json:"addresses"`
 	Ports      []string `json:"ports"` // 80/TCP
-	Rules      int      `json:"rules"`
 	AgeSeconds float64  `json:"ageSeconds"`
 	Problems   []string `json:"problems"`
 }
@@ -136,7 +131,7 @@ type Checks struct {
 // parts are the names of what a status rests on.
 var parts = map[decide.Source]string{
 	decide.Nodes: "nodes", decide.Services: "services", decide.Controllers: "controllers", decide.Releases: "releases",
-	decide.VMs: "vms", decide.Balancers: "rules",
+	decide.VMs: "vms",
 }
 
 func (s *Status) unread(source decide.Source) bool { return slices.Contains(s.Unread, parts[source]) }
@@ -215,10 +210,8 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 		n := &f.Nodes[i]
 		it := Node{
 			Name: n.Name, Kubelet: string(verdicts[n.Name]), Zone: n.Labels[corev1.LabelTopologyZone], Type: n.Labels[corev1.LabelInstanceTypeStable],
-			Problems: list(problems["Node /"+n.Name]),
+			Ready: node.Ready(n), Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n), Problems: list(problems["Node /"+n.Name]),
 		}
-		it.Ready = node.Ready(n)
-		it.Initialised = n.Spec.ProviderID != "" && !node.HasTaint(n)
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && it.Address == "" {
 				it.Address = a.Address
@@ -240,12 +233,6 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 
 func (s *Status) services(f *check.Facts, problems map[string][]string) {
 	s.Services = Services{Items: []Service{}}
-	balanced := map[string]bool{} // LB:PORT
-	for i := range f.Rules {
-		if n := rules.ParseName(f.Rules[i].Name); n.LB != "" {
-			balanced[fmt.Sprintf("%s:%d", n.LB, n.Port)] = true
-		}
-	}
 	for i := range f.Services {
 		v := &f.Services[i]
 		if v.Spec.Type != corev1.ServiceTypeLoadBalancer || v.Spec.LoadBalancerClass != nil {
@@ -258,12 +245,8 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		for _, in := range v.Status.LoadBalancer.Ingress {
 			it.Addresses = append(it.Addresses, in.IP+in.Hostname)
 		}
-		lb := cloudprovider.DefaultLoadBalancerName(v)
 		for _, p := range v.Spec.Ports {
 			it.Ports = append(it.Ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
-			if balanced[fmt.Sprintf("%s:%d", lb, p.Port)] || forwarded(f, v, p) {
-				it.Rules++
-			}
 		}
 		s.Services.Total++
 		if len(it.Addresses) > 0 {
@@ -272,14 +255,6 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		s.Services.Items = append(s.Services.Items, it)
 	}
 	slices.SortStableFunc(s.Services.Items, func(a, b Service) int { return len(b.Problems) - len(a.Problems) })
-}
-
-// forwarded reports whether a port of the Service's address is forwarded to its node port.
-func forwarded(f *check.Facts, s *corev1.Service, p corev1.ServicePort) bool {
-	return slices.ContainsFunc(f.Forwards, func(r cloudstack.PortForwarding) bool {
-		return r.StartPort == int(p.Port) && r.PrivatePort == int(p.NodePort) && strings.EqualFold(r.Protocol, string(cmp.Or(p.Protocol, corev1.ProtocolTCP))) &&
-			slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == r.PublicIP })
-	})
 }
 
 // list is without repetitions and never nil.

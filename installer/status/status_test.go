@@ -71,10 +71,10 @@ func large(n int) (check.Report, *check.Facts) {
 	return r, f
 }
 
-func text(t *testing.T, s *Status, o TextOptions) string {
+func text(t *testing.T, s *Status, style report.Style, all bool) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, s.WriteText(&b, o))
+	require.NoError(t, s.WriteText(&b, style, all))
 	return b.String()
 }
 
@@ -85,7 +85,7 @@ func TestOneScreen(t *testing.T) {
 		r, f := large(n)
 		s := New(env(), r, f)
 		for _, unicode := range []bool{true, false} {
-			out := text(t, s, TextOptions{Style: report.Style{Width: 80, Unicode: unicode}})
+			out := text(t, s, report.Style{Width: 80, Unicode: unicode}, false)
 			require.LessOrEqual(t, strings.Count(out, "\n"), 23, "%d:\n%s", n, out)
 			for line := range strings.Lines(out) {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, "%q", line)
@@ -115,7 +115,7 @@ func TestRegisteredCluster(t *testing.T) {
 	f.Controllers[0].Ours = true
 	s := New(env(), r, f)
 	require.Equal(t, "prod", s.Controller.RegisteredAs)
-	require.Contains(t, text(t, s, TextOptions{All: true, Style: report.Style{Width: 200}}), "in CloudStack's UI as prod")
+	require.Contains(t, text(t, s, report.Style{Width: 200}, true), "in CloudStack's UI as prod")
 }
 
 // What runs of the release is named by its kind: a DaemonSet has other Pods than a Deployment.
@@ -126,7 +126,7 @@ func TestKind(t *testing.T) {
 		f.Controllers[0].Kind = kind
 		s := New(env(), r, f)
 		require.Equal(t, kind, s.Controller.Kind)
-		require.Regexp(t, `Controller +v1\.0\.0, `+kind+`, 1 of 2 Pods ready`, text(t, s, TextOptions{Style: report.Style{Width: 80}}))
+		require.Regexp(t, `Controller +v1\.0\.0, `+kind+`, 1 of 2 Pods ready`, text(t, s, report.Style{Width: 80}, false))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAll(t *testing.T) {
 	r, f := large(30)
 	s := New(env(), r, f)
 	for _, width := range []int{0, 80, 40} {
-		out := text(t, s, TextOptions{Style: report.Style{Width: width}, All: true})
+		out := text(t, s, report.Style{Width: width}, true)
 		for i := range 30 {
 			require.Contains(t, out, fmt.Sprintf("a-node-of-a-pool-with-a-long-name-%03d", i))
 			require.Contains(t, out, fmt.Sprintf("a-namespace/a-service-%03d", i))
@@ -152,7 +152,7 @@ func TestUnread(t *testing.T) {
 	for _, s := range []decide.Source{decide.Nodes, decide.Services, decide.Controllers, decide.Releases} {
 		f.Fail(s, errors.New("refused"))
 	}
-	out := text(t, New(&check.Env{Setup: check.Setup{Namespace: "kube-system", Release: "r"}}, check.Report{}, f), TextOptions{})
+	out := text(t, New(&check.Env{Setup: check.Setup{Namespace: "kube-system", Release: "r"}}, check.Report{}, f), report.Style{}, false)
 	for _, part := range []string{"Nodes", "Services", "Controller", "Release"} {
 		require.Regexp(t, `(?m)^\S+ +`+part+` +could not be read$`, out)
 	}
@@ -166,15 +166,14 @@ func TestNothingRuns(t *testing.T) {
 	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
 	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for says, f := range map[string]*check.Facts{
-		"v1.0.0, Deployment wants 0 Pods: nothing runs":                                  {Controllers: []check.Controller{ours}, Records: revisions},
-		"release cloudstack-ccm has no Deployment or DaemonSet in namespace kube-system": {Records: revisions},
-		"not installed in namespace kube-system":                                         {},
+		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader":                              {Controllers: []check.Controller{ours}, Records: revisions},
+		"no Deployment or DaemonSet of release cloudstack-ccm in namespace kube-system": {Records: revisions},
 	} {
 		f.Fail(decide.VMs, errors.New("refused"))
 		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
-		out := text(t, New(env(), check.Report{}, f), TextOptions{All: true})
-		require.Regexp(t, `(?m)^\S+ +Controller +`+says+`$`, out)
-		require.Contains(t, out, "VMs: ?")
+		out := text(t, New(env(), check.Report{}, f), report.Style{}, true)
+		require.Regexp(t, `(?m)^(FAIL|✗) +Controller +`+says+`$`, out)
+		require.Regexp(t, `(?m)^\? +CloudStack +could not be read$`, out)
 		require.Regexp(t, `(?m)^a .* \? `, out)
 		require.NotContains(t, out, "none")
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,141 +21,119 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// TextOptions says how a status is shown to a person.
-type TextOptions struct {
-	Style report.Style
-	// All lists every node, Service and problem instead of what fits on a screen.
-	All bool
-	// Lines of the screen that may be used; 0 means those of a terminal of 24 lines with its prompt.
-	Lines int
-}
-
 const (
-	// maxRows is how many nodes, Services and problems are listed at most, fewer where the screen is full.
-	maxRows      = 5
-	defaultLines = 23
-	titleWidth   = 12
+	maxRows    = 5  // nodes, Services and problems each; fewer where the screen is full
+	screen     = 21 // lines of 24: the others are for the head of --watch and the prompt
+	titleWidth = 12
 )
 
 // view is a status in the making: as text for a screen.
 type view struct {
 	*Status
-	TextOptions
-	rows int
-	b    strings.Builder
+	style report.Style
+	all   bool
+	rows  int
+	strings.Builder
 }
 
-// WriteText writes the status for a person. Without All it fits a screen of 24 lines of 80 columns.
-func (s *Status) WriteText(w io.Writer, o TextOptions) error {
-	if o.Lines == 0 {
-		o.Lines = defaultLines
-	}
+// WriteText writes the status for a person: all of it, or what fits a screen of 24 lines of 80 columns.
+func (s *Status) WriteText(w io.Writer, style report.Style, all bool) error {
 	for rows := maxRows; ; rows-- {
-		v := &view{Status: s, TextOptions: o, rows: rows}
-		if err := v.write(); err != nil {
-			return err
-		}
-		if text := v.b.String(); o.All || rows == 1 || strings.Count(text, "\n") <= o.Lines {
+		v := &view{Status: s, style: style, all: all, rows: rows}
+		v.summary()
+		v.table(v.nodeTable())
+		v.table(v.serviceTable())
+		v.problems()
+		if text := v.String(); all || rows == 1 || strings.Count(text, "\n") <= screen {
 			_, err := io.WriteString(w, text)
 			return err
 		}
 	}
 }
 
-// line is one of the summary; without All it is cut to the screen's width.
-func (v *view) line(y report.Symbol, title, format string, args ...any) {
-	pad := strings.Repeat(" ", max(titleWidth-len(title), 1))
-	indent := v.Style.SymbolWidth() + 1 + titleWidth
-	text := fmt.Sprintf(format, args...)
-	if !v.All {
-		text = terminal.Cut(text, v.Style.Width-indent)
+// marked writes a line after a symbol. Without all it is cut to the screen's width.
+func (v *view) marked(symbol report.Symbol, title, text string) {
+	indent := v.style.SymbolWidth() + 1 + len(title)
+	if !v.all {
+		text = terminal.Cut(text, v.style.Width-indent)
 	}
-	v.b.WriteString(v.Style.Indented(v.Style.Symbol(y)+" "+v.Style.Paint(report.Strong, title)+pad, indent, text))
+	v.WriteString(v.style.Indented(v.style.Symbol(symbol)+" "+v.style.Paint(report.Strong, title), indent, text))
 }
 
-func mark(good bool) report.Symbol {
+// line is one of the summary: how good it is and what it says; nothing without a text. What could not be read says nothing.
+func (v *view) line(title string, of decide.Source, good bool, text string) {
+	symbol := report.SymbolFailed
 	if good {
-		return report.SymbolOK
+		symbol = report.SymbolOK
 	}
-	return report.SymbolFailed
+	if v.unread(of) {
+		symbol, text = report.SymbolUnknown, "could not be read"
+	}
+	if text != "" {
+		v.marked(symbol, fmt.Sprintf("%-*s", titleWidth, title), text)
+	}
 }
 
-func (v *view) write() error {
-	v.line(mark(v.Cluster.Version != ""), "Cluster", "%s", cmp.Or(join(", ", v.Cluster.Version, strings.TrimPrefix(v.Cluster.Distribution, "unknown"), v.Cluster.Server), "no answer"))
-	if v.CloudStack.URL == "" {
-		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
-	} else {
-		vms, symbol := english.Plural(v.CloudStack.VMs, "VM", ""), mark(v.CloudStack.VMs > 0)
-		if v.unread(decide.VMs) {
-			vms, symbol = "VMs: ?", report.SymbolUnknown
-		}
-		v.line(symbol, "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
-			vms, v.CloudStack.URL))
-	}
-	v.summary()
-	for _, t := range []report.Table{v.nodeTable(), v.serviceTable()} {
-		if len(t.Rows) == 0 {
-			continue
-		}
-		hidden := len(t.Rows)
-		if !v.All {
-			t.Rows = t.Rows[:min(len(t.Rows), v.rows)]
-			fit(&t, v.Style.Width)
-		}
-		v.b.WriteByte('\n')
-		if err := t.Write(&v.b, v.Style); err != nil {
-			return err
-		}
-		if hidden -= len(t.Rows); hidden > 0 {
-			fmt.Fprintf(&v.b, "... and %d more (-v shows all)\n", hidden)
-		}
-	}
-	v.problems()
-	return nil
-}
-
-// summary is a line for each of controller, release, nodes and Services.
 func (v *view) summary() {
-	const notRead = "could not be read"
-	c := &v.Controller
-	switch {
-	case v.unread(decide.Controllers):
-		v.line(report.SymbolUnknown, "Controller", notRead)
-	case c.Kind == "" && c.Revision > 0 && c.ReleaseStatus != "uninstalled":
-		v.line(report.SymbolFailed, "Controller", "release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace)
-	case c.Kind == "":
-		v.line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
-	case c.PodsWanted == 0:
-		v.line(report.SymbolFailed, "Controller", "%s", join(", ", c.AppVersion, c.Kind+" wants 0 Pods: nothing runs"))
-	default:
-		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
-			label("leader ", c.Leader), ago(c), label("in CloudStack's UI as ", c.RegisteredAs)))
-	}
-	switch {
-	case v.unread(decide.Releases):
-		v.line(report.SymbolUnknown, "Release", notRead)
-	case c.Revision == 0 && c.Kind != "":
-		v.line(report.SymbolOK, "Release", "none of Helm: the %s was made from a manifest, or by GitOps", c.Kind)
-	case c.Revision > 0:
-		v.line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
-	}
-	if len(c.Others) > 0 {
-		v.line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
-	}
-	if n := &v.Nodes; v.unread(decide.Nodes) {
-		v.line(report.SymbolUnknown, "Nodes", notRead)
+	k, cloud, c, n, s := &v.Cluster, &v.CloudStack, &v.Controller, &v.Nodes, &v.Services
+	v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
+	if cloud.URL == "" {
+		v.line("CloudStack", "", false, "no usable credentials")
 	} else {
-		v.line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
-			n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)])
+		v.line("CloudStack", decide.VMs, cloud.VMs > 0,
+			join(cloud.Version, label("project ", cloud.Project), label("zone ", cloud.Zone), english.Plural(cloud.VMs, "VM", ""), cloud.URL))
 	}
-	if v.unread(decide.Services) {
-		v.line(report.SymbolUnknown, "Services", notRead)
-	} else {
-		v.line(mark(v.Services.WithAddress == v.Services.Total), "Services", "%d of type LoadBalancer, %d with an address", v.Services.Total, v.Services.WithAddress)
+	runs, leader := "no Deployment or DaemonSet of release "+c.Release+" in namespace "+c.Namespace, "no leader"
+	if c.Leader != "" {
+		leader = fmt.Sprintf("leader %s, renewed %s ago", c.Leader, time.Duration(c.LeaderSeconds*float64(time.Second)))
+	}
+	if c.Kind != "" {
+		runs = join(c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted), leader, label("in CloudStack's UI as ", c.RegisteredAs))
+	}
+	v.line("Controller", decide.Controllers, c.PodsReady == c.PodsWanted && c.PodsWanted > 0, runs)
+	release := ""
+	if c.Revision > 0 {
+		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(label("chart ", c.ChartVersion), c.ReleaseStatus))
+	} else if c.Kind != "" {
+		release = "none of Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
+	}
+	v.line("Release", decide.Releases, c.Revision == 0 || c.ReleaseStatus == "deployed", release)
+	v.line("Others", "", false, strings.Join(c.Others, ", "))
+	v.line("Nodes", decide.Nodes, n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0,
+		fmt.Sprintf("%d, %d ready, %d initialised, %d with external kubelet", n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)]))
+	v.line("Services", decide.Services, s.WithAddress == s.Total, fmt.Sprintf("%d of type LoadBalancer, %d with an address", s.Total, s.WithAddress))
+}
+
+// table writes the rows that fit: without all the columns that a screen has no room for go, the last first, then names are cut.
+func (v *view) table(t report.Table) {
+	const columns, least = 4, 12
+	rows := len(t.Rows)
+	if rows == 0 {
+		return
+	}
+	if width := v.style.Width; !v.all {
+		t.Rows = t.Rows[:min(rows, v.rows)]
+		for width > 0 && t.Width() > width && len(t.Header) > columns {
+			t.Header = t.Header[:len(t.Header)-1]
+		}
+		names := report.Table{Header: t.Header[:1], Rows: t.Rows}
+		if longest, over := names.Width(), t.Width()-width; width > 0 && over > 0 {
+			for _, row := range t.Rows {
+				row[0] = terminal.Cut(row[0], max(longest-over, least))
+			}
+		}
+	}
+	v.WriteByte('\n')
+	_ = t.Write(v, v.style)
+	v.more(rows-len(t.Rows), " (-v shows all)")
+}
+
+func (v *view) more(hidden int, how string) {
+	if hidden > 0 {
+		fmt.Fprintf(v, "... and %d more%s\n", hidden, how)
 	}
 }
 
-// nodeTable lists the nodes; a screen has no room for all columns.
 func (v *view) nodeTable() report.Table {
 	t := report.Table{Header: []string{"NODE", "STATE", "VM", "CHECKS", "KUBELET", "ZONE", "TYPE"}}
 	noVM := "none"
@@ -178,87 +155,53 @@ func (v *view) nodeTable() report.Table {
 }
 
 func (v *view) serviceTable() report.Table {
-	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHECKS", "AGE", "PORTS"}}
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "CHECKS", "AGE", "PORTS"}}
 	for i := range v.Services.Items {
 		x := &v.Services.Items[i]
-		rules := strconv.Itoa(x.Rules)
-		if v.unread(decide.Balancers) {
-			rules = "?"
-		}
-		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), fmt.Sprintf("%s/%d", rules, len(x.Ports)),
-			v.codes(x.Problems), duration.HumanDuration(time.Duration(x.AgeSeconds*float64(time.Second))), strings.Join(x.Ports, ","))
+		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.codes(x.Problems),
+			duration.HumanDuration(time.Duration(x.AgeSeconds*float64(time.Second))), strings.Join(x.Ports, ","))
 	}
 	return t
 }
 
 // problems lists the checks that did not pass, the worst first, one line each.
 func (v *view) problems() {
-	st, m := v.Style, v.Checks.Summary
-	const title = "Checks"
+	m := v.Checks.Summary
 	unfinished, _ := v.Unfinished()
 	counts := fmt.Sprintf("%d ok, %d warning, %d failed, %d unknown", m.OK, m.Warning, m.Failed, m.Unknown-unfinished)
 	if unfinished > 0 {
 		counts += fmt.Sprintf(", %d not finished", unfinished)
 	}
-	v.b.WriteString("\n" + st.Indented(st.Paint(report.Strong, title)+" ", len(title)+1, counts))
+	const title = "Checks "
+	v.WriteString("\n" + v.style.Indented(v.style.Paint(report.Strong, title), len(title), counts))
 	shown := 0
-	for _, outcome := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
+	for _, worst := range []struct {
+		outcome check.Outcome
+		symbol  report.Symbol
+	}{{check.Failed, report.SymbolFailed}, {check.Warning, report.SymbolWarning}, {check.Unknown, report.SymbolUnknown}} {
 		for _, c := range v.Checks.Problems {
-			if c.Outcome != outcome || c.Unfinished {
+			if c.Outcome != worst.outcome || c.Unfinished {
 				continue
 			}
-			if shown++; shown > v.rows && !v.All {
-				continue
+			if shown++; shown <= v.rows || v.all {
+				v.marked(worst.symbol, "", c.Code+" "+c.Message)
 			}
-			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
-			text := c.Code + " " + c.Message
-			if !v.All { // a line each
-				text = terminal.Cut(text, st.Width-st.SymbolWidth()-1)
-			}
-			v.b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
 		}
 	}
-	if hidden := shown - v.rows; hidden > 0 && !v.All {
-		fmt.Fprintf(&v.b, "... and %d more\n", hidden)
+	if !v.all {
+		v.more(shown-v.rows, "")
 	}
 	if shown > 0 {
-		v.b.WriteString(st.Indented("", 0, "csccm doctor says more, and what to do."))
-	}
-}
-
-// fit makes a table as narrow as a screen: columns go, the last first, then names are cut.
-func fit(t *report.Table, width int) {
-	const columns, least = 4, 12
-	for n := len(t.Header); width > 0 && t.Width() > width && n > columns; n-- {
-		t.Header = t.Header[:n-1]
-		for i := range t.Rows {
-			t.Rows[i] = t.Rows[i][:n-1]
-		}
-	}
-	names := 0
-	for _, row := range t.Rows {
-		names = max(names, len([]rune(row[0])))
-	}
-	if over := t.Width() - width; width > 0 && over > 0 {
-		for _, row := range t.Rows {
-			row[0] = terminal.Cut(row[0], max(names-over, least))
-		}
+		v.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
 	}
 }
 
 // codes are those of the checks that name an object, on a screen the first two.
 func (v *view) codes(all []string) string {
-	if n := len(all); n > 2 && !v.All {
+	if n := len(all); n > 2 && !v.all {
 		return fmt.Sprintf("%s %s +%d", all[0], all[1], n-2)
 	}
 	return cmp.Or(strings.Join(all, " "), "-")
-}
-
-func ago(c *Controller) string {
-	if c.Leader == "" {
-		return "no leader"
-	}
-	return fmt.Sprintf("renewed %s ago", time.Duration(c.LeaderSeconds*float64(time.Second)))
 }
 
 // label is prefix and text, or nothing without text.
@@ -270,6 +213,6 @@ func label(prefix, text string) string {
 }
 
 // join leaves out what is empty.
-func join(sep string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), sep)
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }

@@ -89,7 +89,7 @@ func Files(in Input) ([]File, error) {
 	if err := page.Export(&index, shown.snapshot); err != nil {
 		return nil, fmt.Errorf("index.html: %w", err)
 	}
-	if err := shown.status.WriteText(&text, status.TextOptions{Style: report.Style{Unicode: true, Width: 120}, All: true}); err != nil {
+	if err := shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true); err != nil {
 		return nil, fmt.Errorf("status.txt: %w", err)
 	}
 	files = append([]File{{"index.html", index.Bytes()}, {"status.txt", text.Bytes()}}, files...)

@@ -87,7 +87,6 @@ type Tester struct {
 	Ask func(ctx context.Context, address, token string) (echo.Answer, error)
 
 	id     string
-	made   bool // the namespace of its own
 	result Result
 }
 
@@ -99,11 +98,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 			return c.Explain(err)
 		}
 	}
-	where := "a namespace of its own"
-	if o.Namespace != "" {
-		where = "namespace " + o.Namespace
-	}
-	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
+	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them", o.Image, cmp.Or(o.Namespace, prefix+"..."))
 	if e.DryRun {
 		_, err := fmt.Fprintf(e.ErrOut, "nothing has been changed: --yes would %s in %s\n", what, e.Where())
 		return err
@@ -111,9 +106,8 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	if err := e.Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
 		return err
 	}
-	run := *e
-	run.PodLogs = c.PodLog
-	t := &Tester{Env: &run, Options: o, Ask: askOnce}
+	e.PodLogs = c.PodLog
+	t := &Tester{Env: e, Options: o, Ask: echo.Ask}
 	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
 		defer cs.Close()
 		t.Cloud = cs.Answers
@@ -133,10 +127,7 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	t.id = hex.EncodeToString(id)
-	t.result = Result{SchemaVersion: 1, Namespace: t.Namespace, Image: t.Image, Steps: []Step{}}
-	if t.Namespace == "" {
-		t.result.Namespace = prefix + t.id
-	}
+	t.result = Result{SchemaVersion: 1, Namespace: cmp.Or(t.Namespace, prefix+t.id), Image: t.Image, Steps: []Step{}}
 	if t.Cloud != nil {
 		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
 			return &t.result, err // nothing is made yet
@@ -155,29 +146,31 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	return &t.result, err
 }
 
-func (t *Tester) steps(ctx context.Context) error {
+func (t *Tester) steps(ctx context.Context) (err error) {
+	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
 	for _, s := range []struct {
 		name, fix string
 		do        func(context.Context) (string, error)
+		anyway    bool // also where the step before has failed
 	}{
-		{"namespace", "", t.makeNamespace},
-		{"Pod", "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace", t.makePod},
-		{"address", "csccm doctor says why; csccm plan shows what the controller would do", t.makeService},
+		{"namespace", "", t.makeNamespace, false},
+		{
+			"Pod", "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace",
+			t.makePod, false,
+		},
+		{"address", "csccm doctor says why; csccm plan shows what the controller would do", t.makeService, false},
+		{"from inside the cluster", unanswered, t.askInside, false},
+		{"from this machine", unanswered, t.askOutside, true},
 	} {
-		if err := t.step(ctx, s.name, s.fix, s.do); err != nil {
-			return err
+		if err == nil || s.anyway && t.result.Address != "" {
+			err = cmp.Or(err, t.step(ctx, s.name, s.fix, s.do))
 		}
 	}
-	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
-	// One of the two does not stand in the way of the other.
-	inside := t.step(ctx, "from inside the cluster", unanswered, t.askInside)
-	return cmp.Or(inside, t.step(ctx, "from this machine", unanswered, t.askOutside))
+	return err
 }
 
-// skippedError ends a step that could not be judged.
-type skippedError struct{ why string }
-
-func (e *skippedError) Error() string { return e.why }
+// errSkipped ends a step that proves nothing.
+var errSkipped = errors.New("the address is not reached from this machine, which may be as it should")
 
 // step does one step. fix is the remedy where the error has none.
 func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Context) (string, error)) error {
@@ -188,13 +181,12 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 	began := t.Clock.Now()
 	text, err := do(ctx)
 	s := Step{Name: name, Outcome: OK, Text: text, Seconds: t.Clock.Since(began).Seconds()}
-	var skipped *skippedError
 	switch {
 	case err == nil:
 		t.Progress.Done("%s", text)
-	case errors.As(err, &skipped):
-		s.Outcome, s.Text, err = Skipped, skipped.why, nil
-		t.Progress.Done("skipped: %s", skipped.why)
+	case errors.Is(err, errSkipped):
+		s.Outcome, s.Text, err = Skipped, err.Error(), nil
+		t.Progress.Done("skipped: %s", s.Text)
 	default:
 		var remedied interface{ Remedy() string }
 		if errors.As(err, &remedied) {
@@ -206,15 +198,6 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 	}
 	t.result.Steps = append(t.result.Steps, s)
 	return err
-}
-
-// askOnce asks from a machine outside the cluster. It does not wait long, because the Pod inside has waited for the first
-// answer.
-func askOnce(ctx context.Context, address, token string) (echo.Answer, error) {
-	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return echo.Ask(ctx, address, token)
 }
 
 // targets are the addresses to ask, the plain one first.
@@ -245,13 +228,15 @@ func judge(answers []echo.Answer) (string, error) {
 	return strings.Join(texts, "; "), nil
 }
 
-// askOutside asks from this machine. That nothing can be reached from here proves nothing.
+// askOutside asks from this machine. That nothing can be reached from here proves nothing. It does not wait long, because the Pod
+// inside has waited for the first answer.
 func (t *Tester) askOutside(ctx context.Context) (string, error) {
-	limited, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
+	const patience = 15 * time.Second
 	var answers []echo.Answer
 	for i, address := range t.targets() {
+		limited, cancel := context.WithTimeout(ctx, patience)
 		a, err := t.Ask(limited, address, t.id)
+		cancel()
 		var network *net.OpError
 		switch {
 		case err == nil:
@@ -259,7 +244,7 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		case i == 0 && errors.As(err, &network) && network.Op == "dial":
-			return "", &skippedError{"the address is not reached from this machine, which may be as it should: " + err.Error()}
+			return "", fmt.Errorf("%w: %w", errSkipped, err)
 		default:
 			return "", err
 		}
@@ -274,12 +259,9 @@ func (r *Result) WriteText(out io.Writer, style report.Style) error {
 		s := &r.Steps[i]
 		table.Add(s.Name, string(s.Outcome), fmt.Sprintf("%.1fs", s.Seconds), s.Text)
 	}
-	if err := table.Write(out, style); err != nil {
-		return err
+	err := table.Write(out, style)
+	if r.Passed && err == nil {
+		_, err = fmt.Fprintf(out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
 	}
-	if !r.Passed {
-		return nil
-	}
-	_, err := fmt.Fprintf(out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
 	return err
 }

@@ -41,16 +41,15 @@ func (t *Tester) meta(name string) metav1.ObjectMeta {
 	}}
 }
 
-// wait polls until done says so, with what it waits for in the error.
-func (t *Tester) wait(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string, error)) error {
+// wait polls until why is empty; why says what it waits for.
+func (t *Tester) wait(ctx context.Context, limit time.Duration, look func(context.Context) (why string, err error)) error {
 	said, why := "", ""
-	inTime, err := engine.Poll(ctx, t.Clock, poll, limit, func() (ok bool, err error) {
-		ok, why, err = done(ctx)
-		if err == nil && !ok && why != said && why != "" {
+	inTime, err := engine.Poll(ctx, t.Clock, poll, limit, func() (_ bool, err error) {
+		if why, err = look(ctx); err == nil && why != said && why != "" {
 			said = why
 			t.Progress.Info("%s", why)
 		}
-		return ok, err
+		return why == "", err
 	})
 	if err == nil && !inTime {
 		err = fmt.Errorf("not within %s: %s", limit, why)
@@ -66,12 +65,11 @@ func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
 	m := t.meta("")
 	m.Namespace, m.Name = "", t.result.Namespace
 	_, err := t.Cluster.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: m}, metav1.CreateOptions{})
-	t.made = err == nil || !apierrors.IsForbidden(err)
 	return t.result.Namespace, err
 }
 
-// pod is one of the two Pods; the strictest Pod Security level lets it run.
-func (t *Tester) pod(name string, args ...string) *corev1.Pod {
+// run makes a Pod and waits until it runs, or has run to its end. The strictest Pod Security level lets it run.
+func (t *Tester) run(ctx context.Context, name string, limit time.Duration, until func(corev1.PodPhase) bool, args ...string) (*corev1.Pod, error) {
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
@@ -91,56 +89,40 @@ func (t *Tester) pod(name string, args ...string) *corev1.Pod {
 		}},
 	}}
 	p.Labels[label+"-pod"] = name
-	return p
-}
-
-// run makes a Pod and waits until it is as done says.
-func (t *Tester) run(ctx context.Context, pod *corev1.Pod, limit time.Duration, done func(*corev1.Pod) (bool, string, error)) (*corev1.Pod, error) {
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
-	p, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
+	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	return p, t.wait(ctx, limit, func(ctx context.Context) (bool, string, error) {
+	err := t.wait(ctx, limit, func(ctx context.Context) (string, error) {
 		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
+		if err != nil || until(now.Status.Phase) {
+			p = now
+			return "", err
 		}
-		*p = *now
-		ok, why, err := done(p)
-		return ok, cmp.Or(why, cluster.PodWaits(p), "the Pod does not run yet"), err
+		if phase := now.Status.Phase; phase == corev1.PodFailed || phase == corev1.PodSucceeded {
+			return "", t.ended(ctx, now)
+		}
+		return cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
 	})
+	return p, err
 }
 
 func (t *Tester) makePod(ctx context.Context) (string, error) {
-	p, err := t.run(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", echo.ServeFlag, portPod)), podTime, func(p *corev1.Pod) (bool, string, error) {
-		switch p.Status.Phase {
-		case corev1.PodRunning:
-			return p.Status.PodIP != "", "it has no address", nil
-		case corev1.PodFailed, corev1.PodSucceeded:
-			return false, "", t.ended(ctx, p)
-		default:
-			return false, "", nil
-		}
-	})
+	running := func(phase corev1.PodPhase) bool { return phase == corev1.PodRunning }
+	p, err := t.run(ctx, "server", podTime, running, fmt.Sprintf("--%s=$(POD_IP):%d", echo.ServeFlag, portPod))
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), nil
 }
 
-// ended is the error of a Pod that should run.
+// ended is the error of a Pod that ended too early: the last line of its log.
 func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
-	text := fmt.Sprintf("Pod %s/%s ended", p.Namespace, p.Name)
-	if log, err := t.PodLogs(ctx, p, logLines); err == nil {
-		if lines := strings.Split(strings.TrimSpace(log), "\n"); lines[len(lines)-1] != "" {
-			text += ": " + lines[len(lines)-1]
-		}
-	}
-	return errors.New(text)
+	log, _ := t.PodLogs(ctx, p, 1)
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("Pod %s/%s ended: %s", p.Namespace, p.Name, strings.TrimSpace(log)), ": "))
 }
 
-func (t *Tester) service() *corev1.Service {
+func (t *Tester) makeService(ctx context.Context) (string, error) {
 	s := &corev1.Service{ObjectMeta: t.meta("lb"), Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
 		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
@@ -149,25 +131,20 @@ func (t *Tester) service() *corev1.Service {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
 		s.Annotations = map[string]string{annotation.ProxyProtocol: "proxied"}
 	}
-	return s
-}
-
-func (t *Tester) makeService(ctx context.Context) (string, error) {
 	services := t.Cluster.Kube.CoreV1().Services(t.result.Namespace)
-	s, err := services.Create(ctx, t.service(), metav1.CreateOptions{})
-	if err != nil {
+	if _, err := services.Create(ctx, s, metav1.CreateOptions{}); err != nil {
 		return "", err
 	}
-	err = t.wait(ctx, t.AddressTime, func(ctx context.Context) (bool, string, error) {
+	err := t.wait(ctx, t.AddressTime, func(ctx context.Context) (string, error) {
 		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
-			return false, "", err
+			return "", err
 		}
 		if in := now.Status.LoadBalancer.Ingress; len(in) > 0 {
 			t.result.Address = cmp.Or(in[0].IP, in[0].Hostname)
-			return true, "", nil
+			return "", nil
 		}
-		return false, t.warning(ctx, now), nil
+		return t.warning(ctx, now), nil
 	})
 	return fmt.Sprintf("Service %s/%s has %s", s.Namespace, s.Name, t.result.Address), err
 }
@@ -184,10 +161,8 @@ func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
 }
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {
-	asks := t.pod("client", "--"+echo.AskFlag+"="+strings.Join(t.targets(), ","))
-	p, err := t.run(ctx, asks, podTime+askTime, func(p *corev1.Pod) (bool, string, error) {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, "", nil
-	})
+	over := func(phase corev1.PodPhase) bool { return phase == corev1.PodSucceeded || phase == corev1.PodFailed }
+	p, err := t.run(ctx, "client", podTime+askTime, over, "--"+echo.AskFlag+"="+strings.Join(t.targets(), ","))
 	if err != nil {
 		return "", err
 	}
@@ -211,11 +186,8 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 // remove deletes what was made, and waits: the controller releases the address before the Service is gone. Deleting what is
 // being deleted already changes nothing.
 func (t *Tester) remove(ctx context.Context) (string, error) {
-	if t.Namespace == "" && !t.made {
-		return "there was nothing", nil
-	}
 	core, ns := t.Cluster.Kube.CoreV1(), t.result.Namespace
-	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (left bool, why string, err error) {
+	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (why string, err error) {
 		remove := func(kind, name string, call func(context.Context, string, metav1.DeleteOptions) error) {
 			failed := call(ctx, name, metav1.DeleteOptions{})
 			switch {
@@ -232,7 +204,7 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 		if t.Namespace == "" && why == "" && err == nil {
 			remove("namespace", ns, core.Namespaces().Delete)
 		}
-		return why == "", why, err
+		return why, err
 	})
 }
 
