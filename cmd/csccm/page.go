@@ -54,8 +54,8 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 	if err != nil {
 		return err
 	}
-	if c, err = c.ReadOnly(); err != nil {
-		return c.Explain(err)
+	if c, err = c.Watching(); err != nil {
+		return err
 	}
 	source := ui.New(ui.Options{
 		Cluster: c, Release: g.Release, CloudConfig: g.CloudConfig, Style: g.Style(g.Out), Interval: interval, Redact: bundle.Redaction,

@@ -92,7 +92,7 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 	}
 	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
 	cli.AddHelp(root, helpTexts)
-	cli.CompleteRest(g, root)
+	cli.CompleteRest(root)
 	return root
 }
 

@@ -4,6 +4,7 @@
 package picture
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -46,8 +47,8 @@ type builder struct {
 
 // finding is what doctor says of an object.
 type finding struct {
-	text    string
-	outcome check.Outcome
+	text   string
+	health model.Health
 }
 
 func newBuilder(p *Page) *builder {
@@ -71,8 +72,12 @@ func newBuilder(p *Page) *builder {
 	for _, name := range slices.Sorted(maps.Keys(p.Planned)) {
 		planned := p.Planned[name]
 		b.plans = append(b.plans, planned)
-		for _, id := range ownForwards(planned) {
-			b.recorded[id] = serviceID(name)
+		if planned.Actual != nil {
+			for i := range planned.Actual.Addresses {
+				for _, f := range planned.Actual.Addresses[i].OwnForwards() { // by their tags or by the Service's record
+					b.recorded[f.ID] = serviceID(name)
+				}
+			}
 		}
 		for i := range planned.Actions {
 			if act := planned.Actions[i].Step; act.Port != 0 && act.ItemID != "" {
@@ -80,10 +85,9 @@ func newBuilder(p *Page) *builder {
 			}
 		}
 	}
-	known := p.Checks
-	if p.Findings != nil {
-		known = p.Findings
-		slices.SortFunc(known, func(x, y check.Result) int { return strings.Compare(x.Code, y.Code) })
+	known := p.Findings
+	if known == nil {
+		known = p.Checks
 	}
 	for i := range known {
 		r := &known[i]
@@ -92,7 +96,8 @@ func newBuilder(p *Page) *builder {
 		}
 		for _, o := range r.Objects {
 			key := nameOf(&o)
-			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), r.Outcome})
+			health := map[check.Outcome]model.Health{check.Failed: model.HealthError, check.Warning: model.HealthWarning}[r.Outcome]
+			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), health})
 			if r.Code == "LB-003" {
 				b.orphans[key] = o.Message
 			}
@@ -111,24 +116,9 @@ func nameOf(o *check.Object) string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
-// ownForwards are the ids of the port forwardings that a plan has found to be the Service's: by their tags or by its record.
-func ownForwards(p *plan.Service) (ids []string) {
-	if p.Actual == nil {
-		return nil
-	}
-	for i := range p.Actual.Addresses {
-		for _, f := range p.Actual.Addresses[i].OwnForwards() {
-			ids = append(ids, f.ID)
-		}
-	}
-	return ids
-}
-
-func serviceID(name string) string { return "service/" + name }
-func nodeID(name string) string    { return "node/" + name }
-func cloudID(kind model.Kind, id string) string {
-	return string(kind) + "/" + id
-}
+func serviceID(name string) string              { return "service/" + name }
+func nodeID(name string) string                 { return "node/" + name }
+func cloudID(kind model.Kind, id string) string { return string(kind) + "/" + id }
 
 // add puts an object on the map, once.
 func (b *builder) add(o model.Object) *model.Object {
@@ -163,32 +153,19 @@ func worsen(o *model.Object, to model.Health, why string) {
 // diagnose adds what doctor found about an object.
 func (b *builder) diagnose(o *model.Object, key string) {
 	for _, f := range b.found[key] {
-		health := model.HealthWarning
-		if f.outcome == check.Failed {
-			health = model.HealthError
-		}
-		worsen(o, health, f.text)
+		worsen(o, f.health, f.text)
 	}
 }
 
 // csccm is a command line for this cluster.
 func (b *builder) csccm(command string) string {
-	if b.Options == "" {
-		return "csccm " + command
-	}
-	return "csccm " + command + " " + b.Options
+	return strings.TrimSpace("csccm " + command + " " + b.Options)
 }
 
 // owner is the Service that a rule belongs to: by its tags, or by the name that one of the providers gives.
 func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
-	if uid := r.Tags[lbplan.TagServiceUID]; uid != "" {
-		return b.owners[uid]
-	}
 	name := rules.ParseName(r.Name)
-	if name.LB != "" {
-		return b.owners[name.LB]
-	}
-	return b.owners[name.Namespace+"/"+name.Service]
+	return b.owners[cmp.Or(r.Tags[lbplan.TagServiceUID], name.LB, name.Namespace+"/"+name.Service)]
 }
 
 // forwardOwner is the Service that a port forwarding belongs to. It has no name: its tags say so or, where the controller

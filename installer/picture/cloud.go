@@ -22,11 +22,9 @@ var yes = map[bool]string{true: "yes"}
 // addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
 func (b *builder) addresses() {
 	users := map[string]sets.Set[string]{} // ids of Services by id of the address
-	use := func(address, service string, orphan string) {
-		if service != "" {
-			users[address] = users[address].Union(sets.New(service))
-		} else if orphan != "" {
-			users[address] = users[address].Union(nil)
+	use := func(address, service, orphan string) {
+		if service != "" || orphan != "" {
+			users[address] = users[address].Union(sets.New(service).Delete(""))
 		}
 	}
 	ids := map[string]string{}
@@ -238,25 +236,23 @@ func (b *builder) machines() {
 		}
 		for _, nic := range vm.NICs {
 			if nic.NetworkID != "" {
-				b.network(nic.NetworkID).Name = cmp.Or(nic.NetworkName, nic.NetworkID)
+				b.network(&nic)
 				b.link(o.ID, cloudID(model.KindNetwork, nic.NetworkID), cmp.Or(nic.IPv4, nic.IPv6))
 			}
 		}
 	}
 }
 
-func (b *builder) network(id string) *model.Object {
-	o := b.add(model.Object{ID: cloudID(model.KindNetwork, id), Kind: model.KindNetwork, Name: id})
-	if o.Facts != nil {
-		return o
-	}
-	o.Facts, o.Commands = model.Facts("CloudStack id", id), []string{"cmk list networks id=" + id}
+// network shows a network, with what is known of it.
+func (b *builder) network(nic *cloudstack.NIC) {
+	id, n := nic.NetworkID, cloudstack.Network{}
 	if i := slices.IndexFunc(b.Networks, func(n cloudstack.Network) bool { return n.ID == id }); i >= 0 {
-		n := &b.Networks[i]
-		o.Name, o.Label = cmp.Or(n.Name, id), n.Type
-		o.Facts = append(o.Facts, model.Facts("Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName)...)
+		n = b.Networks[i]
 	}
-	return o
+	b.add(model.Object{
+		ID: cloudID(model.KindNetwork, id), Kind: model.KindNetwork, Name: cmp.Or(nic.NetworkName, n.Name, id), Label: n.Type, Commands: []string{"cmk list networks id=" + id},
+		Facts: model.Facts("CloudStack id", id, "Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName),
+	})
 }
 
 func vmAddresses(vm *cloudstack.VirtualMachine) []string {

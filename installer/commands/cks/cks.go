@@ -49,8 +49,6 @@ func explain(doing string, err error) error {
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
-	case strings.Contains(err.Error(), "endpoint.url"):
-		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
 	case errors.As(err, &api) && api.MayHaveHappened:
 		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}
@@ -58,11 +56,8 @@ func explain(doing string, err error) error {
 }
 
 // pick returns the object that a person names, by its id or a name. names returns the id and the names of an object. flag is what
-// names it; "" is an argument.
+// names it, such as " with --zone"; "" is an argument.
 func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*T, error) {
-	if flag != "" {
-		flag = " with " + flag
-	}
 	var found []*T
 	var ids, known []string
 	for i := range items {
@@ -72,21 +67,30 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 		}
 		known = append(known, n[1])
 	}
+	slices.Sort(known)
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
 		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q", len(found), noun, want), "give the id of one"+flag+": "+strings.Join(ids, ", "))
-	case len(known) == 0:
-		return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "these credentials see none in this project")
 	}
-	return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "name one of these"+flag+": "+some(known))
+	what := fmt.Sprintf("there is no %s %q", noun, want)
+	if want == "" {
+		what = "the " + noun + " is not given"
+	}
+	return nil, report.Usage(what, "name one of these"+flag+": "+cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"))
 }
 
-// some lists names, sorted.
-func some(names []string) string {
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
+// named returns the object that a flag names, of those that list lists; an empty one without a name.
+func named[T any](noun, want string, list func() ([]T, error), names func(*T) []string) (*T, error) {
+	if want == "" {
+		return new(T), nil
+	}
+	all, err := list()
+	if err != nil {
+		return nil, explain("list the "+noun+"s", err)
+	}
+	return pick(noun, " with --"+strings.ReplaceAll(noun, " ", "-"), want, all, names)
 }
 
 // clusters lists the clusters, by name.
@@ -109,10 +113,8 @@ func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.Kubernete
 func (s *Service) versions(ctx context.Context, zoneID string) ([]cloudapi.KubernetesVersion, error) {
 	all, err := s.API.ListKubernetesVersions(ctx, zoneID)
 	number := func(v *cloudapi.KubernetesVersion) *semver.Version {
-		if n, err := semver.NewVersion(v.Semantic); err == nil {
-			return n
-		}
-		return &semver.Version{}
+		n, _ := semver.NewVersion(v.Semantic)
+		return cmp.Or(n, &semver.Version{})
 	}
 	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return number(&b).Compare(number(&a)) })
 	return all, explain("list the Kubernetes versions", err)
@@ -125,16 +127,13 @@ func namesOfVersion(v *cloudapi.KubernetesVersion) []string {
 // zone returns the zone of that name or id, or the only one.
 func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, error) {
 	zones, err := s.API.ListZones(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, explain("list the zones", err)
-	case want == "" && len(zones) == 1:
-		return &zones[0], nil
-	case want == "":
-		return nil, report.Usage("the zone of the cluster is not given",
-			"name one of these with --zone: "+some(cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name })))
 	}
-	return pick("zone", "--zone", want, zones, func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
+	if want == "" && len(zones) == 1 {
+		return &zones[0], nil
+	}
+	return pick("zone", " with --zone", want, zones, func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
 }
 
 // insideTimeout bounds one request to a cluster's API server.

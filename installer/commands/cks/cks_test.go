@@ -28,11 +28,11 @@ func TestPick(t *testing.T) {
 		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1"}, {ID: "3", Name: "new", Semantic: "1.34.0"},
 	}
 	for want, id := range map[string]string{"1": "1", "v1.33.1-b": "2", "1.34.0": "3", "v1.34.0": "3", "new": "3"} {
-		v, err := pick("version", "--version", want, versions, namesOfVersion)
+		v, err := pick("version", " with --version", want, versions, namesOfVersion)
 		require.NoError(t, err)
 		require.Equal(t, id, v.ID)
 	}
-	_, err := pick("version", "--version", "1.33.1", versions, namesOfVersion)
+	_, err := pick("version", " with --version", "1.33.1", versions, namesOfVersion)
 	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1"`, "the id of one with --version: 1, 2", report.ExitUsage)
 	_, err = pick("version", "", "x", versions, namesOfVersion)
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "name one of these: new, v1.33.1, v1.33.1-b", report.ExitUsage)

@@ -78,7 +78,8 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 			if err != nil {
 				return q, nil, explain("list the service offerings", err)
 			}
-			return q, nil, report.Usage("the offering of the nodes is not given", "name one of these with --offering: "+some(cloudapi.Names(known, func(o *cloudapi.ServiceOffering) string { return o.Name })))
+			_, err = pick("offering", " with --offering", "", known, namesOfOffering)
+			return q, nil, err
 		}
 	}
 	v := &cloudapi.KubernetesVersion{}
@@ -91,15 +92,11 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	if err != nil {
 		return q, nil, err
 	}
-	n := &cloudstack.Network{Name: "a new one, " + name + "-network"}
-	if t.Network != "" {
-		networks, err := t.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: t.Project})
-		if err != nil {
-			return q, nil, explain("list the networks", err)
-		}
-		if n, err = pick("network", "--network", t.Network, networks, func(n *cloudstack.Network) []string { return []string{n.ID, n.Name} }); err != nil {
-			return q, nil, err
-		}
+	n, err := named("network", t.Network, func() ([]cloudstack.Network, error) {
+		return t.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: t.Project})
+	}, func(n *cloudstack.Network) []string { return []string{n.ID, n.Name} })
+	if err != nil {
+		return q, nil, err
 	}
 	q = cloudapi.CreateClusterRequest{
 		Name: name, ZoneID: zone.ID, VersionID: v.ID, OfferingID: o.all.ID, ControlOfferingID: o.control.ID, WorkerOfferingID: o.worker.ID,
@@ -107,18 +104,14 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		ExternalLBAddress: t.ExternalLB, RootDiskGiB: t.RootDiskGiB, EnableCSI: t.CSI,
 	}
 	count := func(what string, is, asked int) {
-		from := ""
-		if is > 0 {
-			from = strconv.Itoa(is)
-		}
-		c = c.add(what, from, strconv.Itoa(asked), asked == 0 || is == asked)
+		c = c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 	}
 	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID)
 	c = c.add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID)
 	count("control nodes", k.ControlNodes, t.ControlNodes)
 	count("workers", k.Size, t.Size)
 	c = append(c, o.changes(k)...)
-	c = c.add("network", k.NetworkName, n.Name, !isNew && (n.ID == "" || k.NetworkID == n.ID))
+	c = c.add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID))
 	c = c.add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair)
 	c = c.add("CSI driver", "", "on", k.CSI || !t.CSI)
 	c = c.add("control plane", "", t.ExternalLB, !isNew || t.ExternalLB == "")
@@ -133,7 +126,7 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 		return nil, err
 	}
 	if t.Version != "" {
-		return pick("version", "--version", t.Version, versions, namesOfVersion)
+		return pick("version", " with --version", t.Version, versions, namesOfVersion)
 	}
 	for i := range versions {
 		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == "Ready" {

@@ -10,13 +10,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // States of a cluster.
@@ -102,7 +108,7 @@ func upgrade(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error 
 	if err != nil {
 		return err
 	}
-	to, err := pick("version", "--version", t.Version, versions, namesOfVersion)
+	to, err := pick("version", " with --version", t.Version, versions, namesOfVersion)
 	if err != nil {
 		return err
 	}
@@ -194,23 +200,16 @@ func (c changes) add(what, from, to string, same bool) changes {
 // offerings are those that were named; the others are empty.
 type offerings struct{ all, control, worker cloudapi.ServiceOffering }
 
+func namesOfOffering(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} }
+
 // offerings resolves the names of offerings.
 func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err error) {
-	if t.Offering+t.ControlOffering+t.WorkerOffering == "" {
-		return o, nil
-	}
-	known, err := t.API.ListServiceOfferings(ctx, zoneID)
-	if err != nil {
-		return o, explain("list the service offerings", err)
-	}
+	list := func() ([]cloudapi.ServiceOffering, error) { return t.API.ListServiceOfferings(ctx, zoneID) }
 	for _, f := range []struct {
-		flag, want string
+		noun, want string
 		to         *cloudapi.ServiceOffering
-	}{{"--offering", t.Offering, &o.all}, {"--control-offering", t.ControlOffering, &o.control}, {"--worker-offering", t.WorkerOffering, &o.worker}} {
-		if f.want == "" {
-			continue
-		}
-		found, err := pick("offering", f.flag, f.want, known, func(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} })
+	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control}, {"worker offering", t.WorkerOffering, &o.worker}} {
+		found, err := named(f.noun, f.want, list, namesOfOffering)
 		if err != nil {
 			return o, err
 		}
@@ -221,17 +220,15 @@ func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err e
 
 // changes are what of a cluster's offerings is not as it was asked for.
 func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
-	for _, x := range []struct{ what, id, name, to, toName string }{
-		{
-			"offering of control nodes", cmp.Or(k.ControlOfferingID, k.OfferingID), cmp.Or(k.ControlOfferingName, k.OfferingName),
-			cmp.Or(o.control.ID, o.all.ID), cmp.Or(o.control.Name, o.all.Name),
-		},
-		{
-			"offering of workers", cmp.Or(k.WorkerOfferingID, k.OfferingID), cmp.Or(k.WorkerOfferingName, k.OfferingName),
-			cmp.Or(o.worker.ID, o.all.ID), cmp.Or(o.worker.Name, o.all.Name),
-		},
+	for _, x := range []struct {
+		what, id, name string
+		to             cloudapi.ServiceOffering
+	}{
+		{"offering of control nodes", k.ControlOfferingID, k.ControlOfferingName, o.control},
+		{"offering of workers", k.WorkerOfferingID, k.WorkerOfferingName, o.worker},
 	} {
-		c = c.add(x.what, x.name, x.toName, x.to == "" || x.to == x.id)
+		id, to := cmp.Or(x.to.ID, o.all.ID), cmp.Or(x.to.Name, o.all.Name)
+		c = c.add(x.what, cmp.Or(x.name, k.OfferingName), to, id == "" || id == cmp.Or(x.id, k.OfferingID))
 	}
 	return c
 }
@@ -255,5 +252,55 @@ func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) {
 		return t.API.DeleteKubernetesCluster(ctx, k.ID)
 	}
+	return nil
+}
+
+// servicesTimeout is how long the controller may take to remove the load balancers of deleted Services.
+const servicesTimeout = 5 * time.Minute
+
+// removeServices plans to delete the Services of type LoadBalancer before the cluster, and to wait until they are gone: their finalizer
+// goes when the cluster's controller, which ends with the cluster, has removed their rules.
+func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
+	if r.Kube == nil {
+		return &report.Error{
+			What: fmt.Sprintf("the Services of cluster %s cannot be removed: %v; nothing was changed", t.plan.Name, r.NoKube), Code: report.ExitCheckFailed,
+			Fix: "run csccm where the cluster's API server answers, or leave --remove-services out: the plan then names the addresses and rules that stay",
+		}
+	}
+	var left []*corev1.Service
+	var names []string
+	for i := range all {
+		if svc := &all[i]; service.Handles(svc) {
+			left, names = append(left, svc), append(names, svc.Namespace+"/"+svc.Name)
+			t.plan.Changes = append(t.plan.Changes, Change{What: "before that", To: "delete Service " + svc.Namespace + "/" + svc.Name + " with its load balancer"})
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context, note engine.Note) error {
+		t.Progress.Step("Deleting %s of type LoadBalancer", english.Plural(len(left), "Service", ""))
+		note("delete Services %s", strings.Join(names, ", "))
+		inTime, err := engine.Poll(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
+			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {
+				failed := r.Kube.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{})
+				if failed != nil && !apierrors.IsNotFound(failed) {
+					err = cmp.Or(err, failed)
+				}
+				return apierrors.IsNotFound(failed) // else its finalizer is there
+			})
+			return len(left) == 0, report.Remedied(err, "run the command again: it continues where it stopped")
+		})
+		if err == nil && !inTime {
+			err = &report.Error{
+				What: fmt.Sprintf("cluster %s was not deleted: of its Services %d are left after %s, such as %s/%s", t.plan.Name, len(left), servicesTimeout, left[0].Namespace, left[0].Name),
+				Fix:  "look at the controller with csccm doctor; without --remove-services the cluster is deleted, and their rules stay in CloudStack",
+			}
+		}
+		if err == nil {
+			t.Progress.Done("their rules are gone")
+		}
+		return err
+	}}}
 	return nil
 }

@@ -129,14 +129,10 @@ func (p *Plan) what() string { return p.Operation + " cluster " + p.Name }
 // Write prints the plan for a person.
 func (p *Plan) Write(w io.Writer, style report.Style) error {
 	var b strings.Builder
-	switch p.Action {
-	case ActionNone:
-		fmt.Fprintf(&b, "Cluster %s: nothing to do, already in that state\n", p.Name)
-	case ActionFollow:
-		fmt.Fprintf(&b, "Cluster %s: following it, it is %s already\n", p.Name, p.State)
-	case ActionChange:
-		fmt.Fprintf(&b, "To do: %s\n", p.what())
-	}
+	b.WriteString(map[Action]string{
+		ActionNone: "Cluster " + p.Name + ": nothing to do, already in that state\n", ActionChange: "To do: " + p.what() + "\n",
+		ActionFollow: "Cluster " + p.Name + ": following it, it is " + p.State + " already\n",
+	}[p.Action])
 	for _, c := range p.Changes {
 		text := c.To
 		if c.From != "" {
@@ -197,8 +193,7 @@ func (t *task) run(ctx context.Context) error {
 	}
 	var steps []engine.Step
 	if p.Action == ActionChange {
-		steps = append(steps, t.before...)
-		steps = append(steps, engine.Step{Name: p.what(), Do: t.start})
+		steps = append(t.before, engine.Step{Name: p.what(), Do: t.start})
 	}
 	if p.Action != ActionNone {
 		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
@@ -265,7 +260,7 @@ func (t *task) follow(ctx context.Context, _ engine.Note) error {
 	if p.Cause != "" {
 		fix := "csccm cks show " + p.Name + " shows its events"
 		if k != nil && k.State != stateRunning {
-			fix = strings.TrimSuffix(fix+"; "+nextStep(k), "; ")
+			fix += "; " + nextStep(k)
 		}
 		return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause), Fix: fix}
 	}

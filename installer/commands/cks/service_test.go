@@ -68,7 +68,7 @@ func TestDeleteRemovesServices(t *testing.T) {
 				require.Empty(t, left)
 				return
 			}
-			testenv.RequireRefusal(t, err, "cluster demo was not deleted: of its Services these are left after 5m0s: default/web", "csccm doctor", 1)
+			testenv.RequireRefusal(t, err, "cluster demo was not deleted: of its Services 1 are left after 5m0s, such as default/web", "csccm doctor", 1)
 			require.Len(t, left, 1)
 		})
 	}

@@ -8,19 +8,22 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/ui/terminal"
 )
+
+// onOff is how a person reads whether something is on.
+var onOff = map[bool]string{true: "on", false: "off"}
 
 // autoscaling describes how many workers autoscaling may make.
 func autoscaling(on bool, low, high int) string {
 	if !on {
-		return onOff(on)
+		return onOff[on]
 	}
 	return fmt.Sprintf("%d to %d", low, high)
 }
@@ -106,9 +109,7 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 		SchemaVersion: schemaVersion, Cluster: *k, Nodes: append([]cloudapi.ClusterVM{}, k.Nodes...), Events: []cloudapi.Event{}, Next: nextStep(k),
 	}
 	events, err := s.API.ListEvents(ctx, cloudapi.ClusterResource, k.ID, s.Project)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		out.EventsUnread = "the role may not list events"
-	} else if err != nil {
+	if err != nil {
 		out.EventsUnread = err.Error()
 	}
 	out.Events = append(out.Events, events...)
@@ -126,40 +127,30 @@ func roleOf(k *cloudapi.KubernetesCluster, vm cloudapi.ClusterVM) string {
 	return "worker"
 }
 
+// next is what a person can do with a cluster in a state; %s is its name.
+var next = map[string]string{
+	stateRunning: "csccm cks kubeconfig %s writes the configuration for kubectl",
+	stateStopped: "csccm cks start %s",
+	stateAlert:   "look at the state of the nodes; csccm cks stop %[1]s and csccm cks start %[1]s start them again",
+	stateError:   "correct what the events name; csccm cks delete %s removes what is left, then create it again",
+}
+
 // nextStep says what a person can do with a cluster in its state.
 func nextStep(k *cloudapi.KubernetesCluster) string {
 	switch {
 	case k.Type == cloudstack.ExternalManaged:
 		return "CloudStack only lists this cluster; its controller keeps the list (chart value registerCluster)"
-	case inProgress(k.State):
-		return "csccm cks show " + k.Name + " --watch follows it"
-	case k.State == stateRunning:
-		return "csccm cks kubeconfig " + k.Name + " writes the configuration for kubectl"
-	case k.State == stateStopped:
-		return "csccm cks start " + k.Name
-	case k.State == stateAlert:
-		return "look at the state of the nodes; csccm cks stop " + k.Name + " and csccm cks start " + k.Name + " start them again"
-	case k.State == stateError:
-		return "correct what the events name; csccm cks delete " + k.Name + " removes what is left, then create it again"
+	case next[k.State] != "":
+		return fmt.Sprintf(next[k.State], k.Name)
 	}
-	return ""
+	return "csccm cks show " + k.Name + " --watch follows it"
 }
 
 // Write prints it for a person.
 func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	k := &c.Cluster
 	var b strings.Builder
-	for _, line := range [][2]string{
-		{"Name", k.Name}, {"ID", k.ID}, {"State", k.State}, {"Type", k.Type}, {"Version", k.Version}, {"Zone", k.ZoneName}, {"Network", k.NetworkName},
-		{"Endpoint", k.Endpoint}, {"Address", k.IPAddress},
-		{"Control nodes", fmt.Sprintf("%d of offering %s", k.ControlNodes, dash(cmp.Or(k.ControlOfferingName, k.OfferingName)))},
-		{"Workers", fmt.Sprintf("%d of offering %s", k.Size, dash(cmp.Or(k.WorkerOfferingName, k.OfferingName)))},
-		{"Autoscaling", autoscaling(k.Autoscaling, k.MinSize, k.MaxSize)}, {"CSI driver", onOff(k.CSI)}, {"Key pair", k.KeyPair}, {"Created", k.Created},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(&b, "%-15s%s\n", line[0]+":", terminal.Line(line[1]))
-		}
-	}
+	_ = (&ClusterList{Clusters: []cloudapi.KubernetesCluster{*k}}).Write(&b, style)
 	nodes := report.Table{Header: []string{"NODE", "ROLE", "STATE", "VERSION", "ID"}}
 	for _, n := range c.Nodes {
 		nodes.Add(n.Name, roleOf(k, n), n.State, dash(n.Version), n.ID)
@@ -184,9 +175,39 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	return err
 }
 
-func onOff(on bool) string {
-	if on {
-		return "on"
+// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere else.
+func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config string, err error) {
+	k, err := s.cluster(ctx, name)
+	if err != nil {
+		return "", "", err
 	}
-	return "off"
+	config, err = s.API.KubernetesClusterConfig(ctx, k.ID)
+	if err != nil {
+		return "", "", &report.Error{
+			What: fmt.Sprintf("cluster %s, state %s, has no kubeconfig", k.Name, k.State), Err: err,
+			Fix: "wait until it is Running: csccm cks show " + k.Name + " --watch",
+		}
+	}
+	return k.Name, config, nil
+}
+
+// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
+// may be readable for others, and may be open.
+func WriteSecret(path, text string, replace bool) error {
+	to := path
+	if replace {
+		to += ".new"
+	} else if err := report.IsNew("--output-file", path); err != nil {
+		return err
+	}
+	err := report.WriteNew("--output-file", to, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if err == nil && replace {
+		if err = os.Rename(to, path); err != nil {
+			_ = os.Remove(to)
+		}
+	}
+	return err
 }

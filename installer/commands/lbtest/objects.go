@@ -9,12 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/echo"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 const (
@@ -144,20 +145,13 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 			t.result.Address = cmp.Or(in[0].IP, in[0].Hostname)
 			return "", nil
 		}
-		return t.warning(ctx, now), nil
+		why := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
+		if ready := apimeta.FindStatusCondition(now.Status.Conditions, service.ConditionReady); ready != nil {
+			why += ": " + ready.Reason + ": " + ready.Message
+		}
+		return why, nil
 	})
 	return fmt.Sprintf("Service %s/%s has %s", s.Namespace, s.Name, t.result.Address), err
-}
-
-// warning is the last warning about a Service.
-func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
-	text := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
-	list, err := t.Cluster.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.uid=" + string(s.UID)})
-	if err != nil || len(list.Items) == 0 {
-		return text
-	}
-	last := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	return text + ": " + last.Reason + ": " + last.Message
 }
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {

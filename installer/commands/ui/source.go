@@ -18,10 +18,17 @@ import (
 	"time"
 
 	"github.com/kballard/go-shellquote"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/watch"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -118,9 +125,9 @@ func (s *Source) Run(ctx context.Context) {
 	for _, part := range []func(context.Context){s.watched.run, s.probe, s.inspectAgain} {
 		all.Go(func() { part(ctx) })
 	}
-	for wait(ctx, time.Hour, s.arrived) {
+	for watch.Pause(ctx, time.Hour, s.arrived) {
 		s.publish()
-		wait(ctx, quiet, nil)
+		watch.Pause(ctx, quiet, nil)
 	}
 }
 
@@ -158,17 +165,6 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// wait waits for a time, or for a signal; false if ctx has ended.
-func wait(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-	case <-or:
-	}
-	return true
-}
-
 // probe asks the API server whether it is there: a watch on a server that hangs shows no error for a minute.
 func (s *Source) probe(ctx context.Context) {
 	for {
@@ -182,7 +178,7 @@ func (s *Source) probe(ctx context.Context) {
 		answered(&s.kube, err)
 		s.mu.Unlock()
 		signal(s.arrived)
-		if !wait(ctx, probeEvery, nil) {
+		if !watch.Pause(ctx, probeEvery, nil) {
 			return
 		}
 	}
@@ -199,7 +195,7 @@ func (s *Source) inspectAgain(ctx context.Context) {
 		}
 		s.take(&report, facts)
 		pause := min(3*time.Since(began), s.o.Interval)
-		if !wait(ctx, pause, nil) || !wait(ctx, s.o.Interval-pause, s.due) {
+		if !watch.Pause(ctx, pause, nil) || !watch.Pause(ctx, s.o.Interval-pause, s.due) {
 			return
 		}
 	}
@@ -270,7 +266,10 @@ func (s *Source) publish() {
 	if s.report == nil {
 		lacks("checks", "the checks have not ended yet", "wait some seconds")
 	} else {
-		p.Checks, p.Findings = s.report.Checks, slices.Collect(maps.Values(s.findings))
+		p.Checks = s.report.Checks
+		for _, code := range slices.Sorted(maps.Keys(s.findings)) {
+			p.Findings = append(p.Findings, s.findings[code])
+		}
 		for source, part := range map[decide.Source]string{decide.Nodes: "objects", decide.Services: "objects", decide.Events: "timeline"} {
 			if err := s.facts.Err(source); err != nil && s.kube.State == model.SourceOK {
 				lacks(part, err.Error(), "give the user the rights of docs/csccm-rights.yaml, or name another with --context")
@@ -312,4 +311,66 @@ func remember(clean func(string) string) func(string) string {
 		}
 		return out
 	}
+}
+
+// watched is what is watched of Kubernetes: all Services, Nodes and Events, and the leases of controllers. What may not be watched
+// is listed again and again; what may not be listed is in doctor's report.
+type watched []cache.SharedIndexInformer
+
+func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
+	all := informers.NewSharedInformerFactory(kube, 0)
+	events := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = "involvedObject.kind!=Pod" // most are about Pods, and none of them is shown
+	}))
+	w := watched{all.Core().V1().Services().Informer(), all.Core().V1().Nodes().Informer(), events.Core().V1().Events().Informer()}
+	for _, n := range slices.Compact([]string{metav1.NamespaceSystem, namespace}) {
+		of := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(n))
+		w = append(w, of.Coordination().V1().Leases().Informer())
+	}
+	note := func(o any) {
+		switch o.(type) {
+		case *coordinationv1.Lease: // renewed all the time, and shown with the next answer of the API server
+			return
+		case *corev1.Service: // CloudStack changes with it
+			signal(s.due)
+		}
+		signal(s.arrived)
+	}
+	for _, informer := range w {
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }, DeleteFunc: note})
+	}
+	return w
+}
+
+// run watches until ctx ends.
+func (w watched) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, informer := range w {
+		all.Go(func() { informer.RunWithContext(ctx) })
+	}
+	all.Wait()
+}
+
+// read sets the objects as last seen.
+func (w watched) read(p *picture.Page) {
+	p.Services, p.Nodes, p.Events, p.Leases = list[corev1.Service](w), list[corev1.Node](w), list[corev1.Event](w), list[coordinationv1.Lease](w)
+}
+
+// list copies the objects of a kind, sorted by namespace and name. The copies are shallow: nobody changes them.
+func list[T any, P interface {
+	*T
+	metav1.Object
+}](w watched) (out []T) {
+	for _, informer := range w {
+		for _, o := range informer.GetStore().List() {
+			if v, ok := o.(P); ok {
+				out = append(out, *v)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int {
+		x, y := P(&a), P(&b)
+		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+	})
+	return out
 }

@@ -57,16 +57,19 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 		if _, err := io.WriteString(w.Out, head+round.String()); err != nil {
 			return err
 		}
-		w.pause(ctx)
+		Pause(ctx, w.Interval, nil)
 	}
 }
 
-// pause waits for the next round, or until ctx ends.
-func (w Watch) pause(ctx context.Context) {
+// Pause waits for a time, or for a signal; false if ctx has ended.
+func Pause(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
-	case <-time.After(w.Interval):
+		return false
+	case <-time.After(d):
+	case <-or:
 	}
+	return true
 }
 
 // Until looks until a round has no error, or one that final reports, and writes that round alone. After the limit
@@ -105,6 +108,6 @@ func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final
 				return err
 			}
 		}
-		w.pause(limited)
+		Pause(limited, w.Interval, nil)
 	}
 }

@@ -10,10 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -21,7 +18,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	csccm "github.com/csccm/csccm/pkg/version"
@@ -88,34 +84,38 @@ func tune(c *rest.Config) *rest.Config {
 // New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	c := &Cluster{Flags: flags, Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace)}
-	loader := flags.ToRawKubeConfigLoader()
-	raw, err := loader.RawConfig()
+	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, explainConfig(err)
 	}
-	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
-	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
-		return nil, newError(fmt.Sprintf("kubeconfig: context %q does not exist", name), "name one with --context: "+strings.Join(names, ", "), nil)
-	}
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
-	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return nil, noCluster(cmp.Or(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar)))
+	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // cli-runtime would ask localhost
+		return nil, newError("no kubeconfig: no cluster to talk to", "set KUBECONFIG, or give --kubeconfig FILE or --server URL", nil)
 	}
-	if c.REST, err = flags.ToRESTConfig(); err != nil {
+	if c.REST, err = flags.ToRESTConfig(); err == nil {
+		c.Kube, err = kubernetes.NewForConfig(c.REST)
+	}
+	if err != nil {
 		return nil, explainConfig(err)
 	}
-	if c.Kube, err = kubernetes.NewForConfig(c.REST); err != nil {
-		return nil, explainConfig(err)
-	}
-	c.Server = c.REST.Host
-	c.Context = name
+	c.Server, c.Context = c.REST.Host, cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if inCluster {
 		c.Context = "in-cluster"
-	} else if kubeContext := raw.Contexts[name]; kubeContext != nil {
-		c.User, c.Name = kubeContext.AuthInfo, kubeContext.Cluster
+	} else if of := raw.Contexts[c.Context]; of != nil {
+		c.User, c.Name = of.AuthInfo, of.Cluster
 	}
 	c.User = cmp.Or(ptr.Deref(flags.Impersonate, ""), c.User)
 	return c, nil
+}
+
+// Watching returns the same connection for a command that watches, whose requests have no limit.
+func (c *Cluster) Watching() (*Cluster, error) {
+	out := *c
+	out.REST = rest.CopyConfig(c.REST)
+	out.REST.Timeout = 0
+	var err error
+	out.Kube, err = kubernetes.NewForConfig(out.REST)
+	return &out, c.Explain(err)
 }
 
 // DefaultRelease is the name of the Helm release.
@@ -136,19 +136,20 @@ func (c *Cluster) Args(release string) []string {
 
 // Connection returns the flags with which csccm and kubectl reach this cluster.
 func (c *Cluster) Connection() []string {
-	var args []string
-	add := func(flag, value string) {
-		if value != "" {
-			args = append(args, flag, value)
-		}
+	f, inFile := c.Flags, c.Context
+	if f == nil {
+		return nil
 	}
-	if f := c.Flags; f != nil {
-		add("--kubeconfig", ptr.Deref(f.KubeConfig, ""))
-		if c.Name != "" { // a context of a kubeconfig
-			add("--context", c.Context)
+	if c.Name == "" { // no context of a kubeconfig
+		inFile = ""
+	}
+	var args []string
+	for _, flag := range [][]string{
+		{"--kubeconfig", ptr.Deref(f.KubeConfig, "")}, {"--context", inFile}, {"--server", ptr.Deref(f.APIServer, "")}, {"--as", ptr.Deref(f.Impersonate, "")},
+	} {
+		if flag[1] != "" {
+			args = append(args, flag...)
 		}
-		add("--server", ptr.Deref(f.APIServer, ""))
-		add("--as", ptr.Deref(f.Impersonate, ""))
 	}
 	return args
 }
@@ -176,8 +177,5 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 
 // explainConfig explains why no connection can be made at all.
 func explainConfig(err error) error {
-	if clientcmd.IsEmptyConfig(err) {
-		return noCluster("")
-	}
 	return newError("kubeconfig", "check --kubeconfig, --context and the file that KUBECONFIG names", err)
 }

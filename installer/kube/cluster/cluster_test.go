@@ -90,56 +90,29 @@ func remedyOf(t *testing.T, err error) string {
 }
 
 func TestNewErrors(t *testing.T) {
-	t.Parallel()
-	missing, broken := filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "broken")
-	require.NoError(t, os.WriteFile(broken, []byte("apiVersion: [\n"), 0o600))
-	unknown := kubeconfig(t, "https://192.0.2.1:6443", nil)
-	unknown.Context = ptr.To("three")
-	at := func(path string) *genericclioptions.ConfigFlags {
-		f := NewFlags()
-		f.KubeConfig = &path
-		return f
-	}
-	for _, tc := range []struct {
-		flags     *genericclioptions.ConfigFlags
-		err, says string
-	}{
-		{at(missing), "none", "--kubeconfig"},
-		{unknown, "three", "--context: "},
-		{at(broken), "kubeconfig", ""},
-	} {
-		_, err := New(tc.flags)
-		require.ErrorContains(t, err, tc.err)
-		require.Contains(t, remedyOf(t, err), tc.says)
-	}
-}
-
-func TestNoKubeconfig(t *testing.T) {
-	// Not parallel: the environment decides.
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	_, err := New(NewFlags())
-	require.ErrorContains(t, err, "none does not exist, or has no cluster")
-	require.Contains(t, remedyOf(t, err), "set KUBECONFIG")
-
-	empty := filepath.Join(t.TempDir(), "empty")
+	broken, empty := filepath.Join(t.TempDir(), "broken"), filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(broken, []byte("apiVersion: [\n"), 0o600))
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	f := NewFlags()
-	f.KubeConfig = &empty
-	_, err = New(f)
-	require.EqualError(t, err, "no kubeconfig: "+empty+" does not exist, or has no cluster")
-	remedyOf(t, err)
-	t.Setenv("KUBECONFIG", "")
-	_, err = New(NewFlags())
-	require.EqualError(t, err, "no kubeconfig: no cluster to talk to")
-
-	server := "https://192.0.2.1:6443"
-	f = NewFlags()
-	f.APIServer = &server
-	c, err := New(f)
-	require.NoError(t, err, "--server alone is enough")
-	require.Equal(t, server, c.Server)
+	one := ptr.Deref(kubeconfig(t, "https://192.0.2.1:6443", nil).KubeConfig, "")
+	for _, tc := range []struct{ file, context, server, err, fix string }{
+		{filepath.Join(t.TempDir(), "none"), "", "", "none", "--kubeconfig"},
+		{one, "three", "", `context "three" does not exist`, "--context"},
+		{broken, "", "", "kubeconfig", "--kubeconfig"},
+		{empty, "", "", "no kubeconfig: no cluster to talk to", "set KUBECONFIG"},
+		{empty, "", "https://192.0.2.1:6443", "", ""},
+	} {
+		f := NewFlags()
+		f.KubeConfig, f.Context, f.APIServer = &tc.file, &tc.context, &tc.server
+		c, err := New(f)
+		if tc.err == "" {
+			require.NoError(t, err)
+			require.Equal(t, tc.server, c.Server, "--server alone is enough")
+			continue
+		}
+		require.ErrorContains(t, err, tc.err)
+		require.Contains(t, remedyOf(t, err), tc.fix)
+	}
 }
 
 func TestPing(t *testing.T) {

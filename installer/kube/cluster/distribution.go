@@ -29,17 +29,16 @@ const (
 	ClusterAPI Distribution = "Cluster API" // with the CloudStack provider, or another
 )
 
-// marks are the distributions that a Node tells: by a part of its kubelet's version, the beginning of its OS image, or that of
-// the name of an annotation.
+// marks are the distributions that a Node tells by its kubelet's version, its OS image, or an annotation.
 var marks = []struct {
-	of                         Distribution
-	version, image, annotation string
+	of   Distribution
+	sign *regexp.Regexp
 }{
-	{of: K3s, version: "+k3s", annotation: "k3s.io/"},
-	{of: RKE2, version: "+rke2", annotation: "rke2.io/"},
-	{of: K0s, version: "+k0s"},
-	{of: Talos, image: "Talos"},
-	{of: ClusterAPI, annotation: "cluster.x-k8s.io/"},
+	{K3s, regexp.MustCompile(`^kubelet version .*\+k3s|^annotation k3s\.io/`)},
+	{RKE2, regexp.MustCompile(`^kubelet version .*\+rke2|^annotation rke2\.io/`)},
+	{K0s, regexp.MustCompile(`^kubelet version .*\+k0s`)},
+	{Talos, regexp.MustCompile(`^OS image Talos`)},
+	{ClusterAPI, regexp.MustCompile(`^annotation cluster\.x-k8s\.io/`)},
 }
 
 // Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret: Secret
@@ -47,17 +46,13 @@ var marks = []struct {
 func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 	for i := range nodes {
 		n := &nodes[i]
+		is := []string{"kubelet version " + n.Status.NodeInfo.KubeletVersion, "OS image " + n.Status.NodeInfo.OSImage}
+		for key := range n.Annotations {
+			is = append(is, "annotation "+key)
+		}
 		for _, m := range marks {
-			if version := n.Status.NodeInfo.KubeletVersion; m.version != "" && strings.Contains(version, m.version) {
-				return m.of, "kubelet version " + version
-			}
-			if image := n.Status.NodeInfo.OSImage; m.image != "" && strings.HasPrefix(image, m.image) {
-				return m.of, "OS image " + image
-			}
-			for key := range n.Annotations {
-				if m.annotation != "" && strings.HasPrefix(key, m.annotation) {
-					return m.of, "annotation " + key
-				}
+			if at := slices.IndexFunc(is, m.sign.MatchString); at >= 0 {
+				return m.of, is[at]
 			}
 		}
 	}

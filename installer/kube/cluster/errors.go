@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -27,15 +26,6 @@ type Problem = report.Error //nolint:errname // embedded as Error it would hide 
 // newError returns the error of something that is wrong; cause may be nil, or is part of the text.
 func newError(what, fix string, cause error) *Error {
 	return &Error{Problem{What: what, Fix: fix, Err: cause}}
-}
-
-// noCluster says that nothing names a cluster. file is where one was looked for, if anywhere.
-func noCluster(file string) error {
-	const fix = "set KUBECONFIG, or give --kubeconfig FILE or --server URL"
-	if file == "" {
-		return newError("no kubeconfig: no cluster to talk to", fix, nil)
-	}
-	return newError(fmt.Sprintf("no kubeconfig: %s does not exist, or has no cluster", file), fix, nil)
 }
 
 // Explain turns an error of the API server or of the way there into an *Error with a remedy; nil

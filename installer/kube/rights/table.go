@@ -53,7 +53,6 @@ var rows = []Right{
 	need("create delete", "namespaces", Tested, "test", "the namespace of the test, if `--in` is not given").sometimes(),
 	need("create get delete", "services pods", Tested, "test", "the Service that is tested; the Pods that answer and ask"),
 	need("get", "pods/log", Tested, "test", "what the Pod that asks has seen"),
-	need("list", "events", Tested, "test", "why the Service has no address"),
 
 	// The cluster.
 	need("list", "nodes", Everywhere, diagnosing+" plan install uninstall takeover taint migrate-rules cks", "nodes and their VMs"),

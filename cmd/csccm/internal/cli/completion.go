@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // CompleteFlag registers a completion; a flag that does not exist is a mistake
@@ -69,13 +67,6 @@ func ContextNames(g *Globals) cobra.CompletionFunc {
 	})
 }
 
-// releaseNames are the Helm releases of the controller's namespace.
-func releaseNames(g *Globals) cobra.CompletionFunc {
-	return CompleteFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-		return cluster.ReleaseNames(ctx, kube, *g.Kube.Namespace)
-	})
-}
-
 // takesFile reports whether a flag's value is a path.
 func takesFile(flag string) bool {
 	switch flag {
@@ -86,18 +77,11 @@ func takesFile(flag string) bool {
 	return strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-dir")
 }
 
-// CompleteRest gives what no completion was made for its own: releases are those of the cluster, and a shell offers
-// its files only where a path is wanted.
-func CompleteRest(g *Globals, cmd *cobra.Command) {
+// CompleteRest gives what no completion was made for its own: a shell offers its files only where a path is wanted.
+func CompleteRest(cmd *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{cmd.NonInheritedFlags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
-			if _, known := cmd.GetFlagCompletionFunc(f.Name); known {
-				return
-			}
-			switch {
-			case f.Name == "release":
-				CompleteFlag(cmd, f.Name, releaseNames(g))
-			case !takesFile(f.Name):
+			if _, known := cmd.GetFlagCompletionFunc(f.Name); !known && !takesFile(f.Name) {
 				CompleteFlag(cmd, f.Name, cobra.NoFileCompletions)
 			}
 		})
@@ -106,7 +90,7 @@ func CompleteRest(g *Globals, cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
-		CompleteRest(g, sub)
+		CompleteRest(sub)
 	}
 }
 

@@ -1,0 +1,177 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and returns
+// an empty list: several lists need only one check.
+func List[L any](ctx context.Context, failed *error, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
+	return ListOf(ctx, failed, metav1.ListOptions{}, list)
+}
+
+// ListOf is List with options.
+func ListOf[L any](ctx context.Context, failed *error, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
+	if *failed == nil {
+		var out *L
+		if out, *failed = list(ctx, o); *failed == nil {
+			return out
+		}
+	}
+	return new(L)
+}
+
+// AtOnce bounds the calls of one Each.
+const AtOnce = 8
+
+// Each calls do for the elements, several at a time, and returns the results in the same order. The first error ends it.
+func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
+	out := make([]R, len(in))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(AtOnce)
+	for i := range in {
+		group.Go(func() (err error) {
+			out[i], err = do(gctx, &in[i])
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// NodeNames returns the names of all Nodes.
+func NodeNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
+	for _, n := range List(ctx, &err, kube.CoreV1().Nodes().List).Items {
+		names = append(names, n.Name)
+	}
+	return names, err
+}
+
+// NamespaceNames returns the names of all namespaces.
+func NamespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	labels, err := NamespaceLabels(ctx, kube)
+	return slices.Collect(maps.Keys(labels)), err
+}
+
+// PodLog returns the last lines of the log of a Pod's first container; of the one before, if that one has failed.
+func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
+	o := &corev1.PodLogOptions{TailLines: &lines, Container: pod.Spec.Containers[0].Name}
+	if c := pod.Status.ContainerStatuses; len(c) > 0 {
+		o.Previous = c[0].State.Running == nil && c[0].RestartCount > 0
+	}
+	raw, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, o).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
+	}
+	return string(raw), nil
+}
+
+// Identity holds the sources of the cluster's name in CloudStack's tags, as the controller reads them.
+type Identity struct {
+	Flag   string // --cluster-id of the controller
+	Config string // cluster-id of the cloud-config
+	Name   string // --cluster-name of the controller
+	// Former are the former-cluster-ids of the cloud-config.
+	Former []string
+}
+
+// IdentityOf reads the controller's flags among the words that it is started with.
+func IdentityOf(words []string) Identity {
+	var out Identity
+	for i, w := range words {
+		name, value, joined := strings.Cut(w, "=")
+		if !joined && i+1 < len(words) {
+			value = words[i+1]
+		}
+		switch name {
+		case "--cluster-id":
+			out.Flag = value
+		case "--cluster-name":
+			out.Name = value
+		}
+	}
+	return out
+}
+
+// Resolve returns the cluster's ids in tags: the current one as the controller chooses it, then former ones. The API
+// server is asked for the UID of kube-system only where nothing else names the cluster.
+func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	id := provider.ClusterID(i.Flag, i.Config, i.Name, "")
+	if id == "" {
+		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w", metav1.NamespaceSystem, err)
+		}
+		id = string(ns.UID)
+	}
+	return append([]string{id}, i.Former...), nil
+}
+
+// NamespaceLabels returns the labels of all namespaces, by name.
+func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string]map[string]string, error) {
+	var err error
+	out := map[string]map[string]string{}
+	for _, n := range List(ctx, &err, kube.CoreV1().Namespaces().List).Items {
+		out[n.Name] = n.Labels
+	}
+	return out, err
+}
+
+// ChangeConfigMap has change edit a ConfigMap of csccm's, and starts over where somebody else was faster. One that does
+// not exist is created, one that change leaves empty is deleted. An error of change ends it.
+func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, name string, change func(c *corev1.ConfigMap) error) error {
+	const owner = "csccm"
+	maps := kube.CoreV1().ConfigMaps(namespace)
+	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	return retry.OnError(retry.DefaultRetry, raced, func() error {
+		c, err := maps.Get(ctx, name, metav1.GetOptions{})
+		missing := apierrors.IsNotFound(err)
+		switch {
+		case missing:
+			c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name,
+				Labels: map[string]string{"app.kubernetes.io/managed-by": owner, "app.kubernetes.io/part-of": owner},
+			}}
+		case err != nil:
+			return err
+		default:
+			c = c.DeepCopy()
+		}
+		if c.Data == nil {
+			c.Data = map[string]string{}
+		}
+		was := c.DeepCopy()
+		if err := change(c); err != nil {
+			return err
+		}
+		switch empty := len(c.Data)+len(c.BinaryData) == 0; {
+		case empty && missing:
+			return nil
+		case empty:
+			return maps.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
+		case equality.Semantic.DeepEqual(was, c):
+			return nil
+		case missing:
+			_, err = maps.Create(ctx, c, metav1.CreateOptions{FieldManager: owner})
+		default:
+			_, err = maps.Update(ctx, c, metav1.UpdateOptions{FieldManager: owner})
+		}
+		return err
+	})
+}
