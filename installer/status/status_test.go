@@ -118,18 +118,6 @@ func TestRegisteredCluster(t *testing.T) {
 	require.Contains(t, text(t, s, report.Style{Width: 200}, true), "in CloudStack's UI as prod")
 }
 
-// What runs of the release is named by its kind: a DaemonSet has other Pods than a Deployment.
-func TestKind(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"Deployment", "DaemonSet"} {
-		r, f := large(1)
-		f.Controllers[0].Kind = kind
-		s := New(env(), r, f)
-		require.Equal(t, kind, s.Controller.Kind)
-		require.Regexp(t, `Controller +v1\.0\.0, `+kind+`, 1 of 2 Pods ready`, text(t, s, report.Style{Width: 80}, false))
-	}
-}
-
 // -v cuts nothing.
 func TestAll(t *testing.T) {
 	t.Parallel()
@@ -164,9 +152,12 @@ func TestUnread(t *testing.T) {
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
+	daemons := ours
+	daemons.Kind, daemons.Wanted, daemons.Ready = "DaemonSet", 2, 1
 	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for says, f := range map[string]*check.Facts{
 		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader":                              {Controllers: []check.Controller{ours}, Records: revisions},
+		"v1.0.0, DaemonSet, 1 of 2 Pods ready, no leader":                               {Controllers: []check.Controller{daemons}, Records: revisions},
 		"no Deployment or DaemonSet of release cloudstack-ccm in namespace kube-system": {Records: revisions},
 	} {
 		f.Fail(decide.VMs, errors.New("refused"))
@@ -210,15 +201,4 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 			require.NotContains(t, string(raw), "canary")
 		}
 	}
-}
-
-// The exit code is doctor's.
-func TestExitCode(t *testing.T) {
-	t.Parallel()
-	r, f := large(1)
-	s := New(env(), r, f)
-	var e *report.Error
-	require.ErrorAs(t, s.Err(check.SeverityError), &e)
-	require.Equal(t, report.ExitCheckFailed, e.Code)
-	require.NoError(t, New(env(), check.Report{}, f).Err(check.SeverityWarning))
 }

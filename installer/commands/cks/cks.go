@@ -49,6 +49,8 @@ func explain(doing string, err error) error {
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
+	case strings.Contains(err.Error(), "endpoint.url"):
+		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
 	case errors.As(err, &api) && api.MayHaveHappened:
 		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}

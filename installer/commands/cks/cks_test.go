@@ -5,7 +5,6 @@ package cks
 
 import (
 	"bytes"
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,20 +162,4 @@ func TestOfferingsDiffer(t *testing.T) {
 	same := offerings{control: cloudapi.ServiceOffering{ID: "3", Name: "node"}}
 	require.Equal(t, changes{{"offering of control nodes", "node", "node"}}, same.changes(k))
 	require.Empty(t, (&offerings{}).changes(k))
-}
-
-// A cluster of the name in another form is refused; with the same one the command may be given again.
-func TestCreateAgain(t *testing.T) {
-	t.Parallel()
-	cloud := testenv.NewCKS(t)
-	s, e := serviceOf(t, cloud)
-	o := Options{Zone: "zone-1", Offering: "node", Size: 2}
-	run := func(name string, o Options) error { return s.Run(context.WithoutCancel(t.Context()), Create, name, o) }
-	require.NoError(t, run("demo", o))
-	require.NoError(t, run("Demo", o))
-	require.NoError(t, run("demo", Options{Zone: "zone-1"}))
-	require.Contains(t, e.Stdout.String(), "nothing to do")
-	o.Size = 3
-	testenv.RequireRefusal(t, run("demo", o), "workers 2, not 3", "", report.ExitUsage)
-	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 }

@@ -35,7 +35,7 @@ var clearScreen = terminal.Own("\x1b[H\x1b[2J")
 // round alone; elsewhere rounds follow each other, YAML documents apart by "---". What a report says by
 // its exit code is no reason to stop; another error is.
 func (w Watch) Forever(ctx context.Context, look Round) error {
-	for first := true; ; first = false {
+	for {
 		var round bytes.Buffer
 		_, err := look(ctx, &round)
 		if ctx.Err() != nil {
@@ -46,13 +46,10 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 			return err
 		}
 		head := ""
-		switch text := w.Format == "text" || w.Format == "short"; {
-		case text && w.Style.TTY:
-			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, time.Now().Format(time.TimeOnly))) + "\n\n"
-		case text && !first:
-			head = "\n"
-		case w.Format == "yaml":
+		if w.Format == "yaml" {
 			head = "---\n"
+		} else if w.Format != "json" && w.Style.TTY {
+			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, time.Now().Format(time.TimeOnly))) + "\n\n"
 		}
 		if _, err := io.WriteString(w.Out, head+round.String()); err != nil {
 			return err

@@ -94,32 +94,9 @@ func TestUntilEnds(t *testing.T) {
 	}
 }
 
-func TestForever(t *testing.T) {
+// What a report does not say by its exit code ends a watch.
+func TestForeverEnds(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ format, want string }{
-		{"text", "round 1\n\nround 2\n"},
-		{"json", "round 1\nround 2\n"},
-		{"yaml", "---\nround 1\n---\nround 2\n"},
-	} {
-		t.Run(c.format, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer time.AfterFunc(15*time.Second, func() { cancel(errUser) }).Stop()
-				var out bytes.Buffer
-				n := 0
-				w := Watch{Out: &out, Format: c.format, Interval: 10 * time.Second}
-				err := w.Forever(ctx, func(_ context.Context, w io.Writer) (string, error) {
-					n++
-					_, _ = fmt.Fprintf(w, "round %d\n", n)
-					return "NODE-004", &report.Error{Code: 3}
-				})
-				require.ErrorIs(t, err, errUser)
-				require.Equal(t, c.want, out.String())
-			})
-		})
-	}
-	// What a report does not say by its exit code ends a watch.
 	w := Watch{Out: io.Discard, Interval: time.Hour}
 	err := w.Forever(t.Context(), func(context.Context, io.Writer) (string, error) { return "", errUsage })
 	require.ErrorIs(t, err, errUsage)

@@ -48,7 +48,13 @@ func kubeconfig(t *testing.T, server string, ca []byte) *genericclioptions.Confi
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	c, err := New(kubeconfig(t, "https://192.0.2.1:6443", nil))
+	f := kubeconfig(t, "https://192.0.2.1:6443", nil)
+	f.Context, f.Namespace, f.Impersonate = ptr.To("two"), ptr.To("infra"), ptr.To("carol")
+	c, err := New(f)
+	require.NoError(t, err)
+	require.Equal(t, []string{"two", "carol", "infra", "carol", "secret-two"}, []string{c.Context, c.User, c.Namespace, c.REST.Impersonate.UserName, c.REST.BearerToken})
+
+	c, err = New(kubeconfig(t, "https://192.0.2.1:6443", nil))
 	require.NoError(t, err)
 	require.Equal(t, "one", c.Context)
 	require.Equal(t, "alice", c.User)
@@ -64,19 +70,6 @@ func TestNew(t *testing.T) {
 	require.Equal(t, c.REST.Host, viaHelm.Host)
 	require.Equal(t, c.REST.BearerToken, viaHelm.BearerToken)
 	require.Equal(t, c.REST.UserAgent, viaHelm.UserAgent)
-}
-
-func TestNewWithFlags(t *testing.T) {
-	t.Parallel()
-	f := kubeconfig(t, "https://192.0.2.1:6443", nil)
-	f.Context, f.Namespace, f.Impersonate = ptr.To("two"), ptr.To("infra"), ptr.To("carol")
-	c, err := New(f)
-	require.NoError(t, err)
-	require.Equal(t, "two", c.Context)
-	require.Equal(t, "carol", c.User)
-	require.Equal(t, "infra", c.Namespace)
-	require.Equal(t, "carol", c.REST.Impersonate.UserName)
-	require.Equal(t, "secret-two", c.REST.BearerToken)
 }
 
 func remedyOf(t *testing.T, err error) string {
