@@ -33,7 +33,7 @@ type view struct {
 	style report.Style
 	all   bool
 	rows  int
-	strings.Builder
+	b     strings.Builder
 }
 
 // WriteText writes the status for a person: all of it, or what fits a screen of 24 lines of 80 columns.
@@ -44,7 +44,7 @@ func (s *Status) WriteText(w io.Writer, style report.Style, all bool) error {
 		v.table(v.nodeTable())
 		v.table(v.serviceTable())
 		v.problems()
-		if text := v.String(); all || rows == 1 || strings.Count(text, "\n") <= screen {
+		if text := v.b.String(); all || rows == 1 || strings.Count(text, "\n") <= screen {
 			_, err := io.WriteString(w, text)
 			return err
 		}
@@ -57,7 +57,7 @@ func (v *view) marked(symbol report.Symbol, title, text string) {
 	if !v.all {
 		text = terminal.Cut(text, v.style.Width-indent)
 	}
-	v.WriteString(v.style.Indented(v.style.Symbol(symbol)+" "+v.style.Paint(report.Strong, title), indent, text))
+	v.b.WriteString(v.style.Indented(v.style.Symbol(symbol)+" "+v.style.Paint(report.Strong, title), indent, text))
 }
 
 // line is one of the summary: how good it is and what it says; nothing without a text. What could not be read says nothing.
@@ -123,14 +123,14 @@ func (v *view) table(t report.Table) {
 			}
 		}
 	}
-	v.WriteByte('\n')
-	_ = t.Write(v, v.style)
+	v.b.WriteByte('\n')
+	_ = t.Write(&v.b, v.style)
 	v.more(rows-len(t.Rows), " (-v shows all)")
 }
 
 func (v *view) more(hidden int, how string) {
 	if hidden > 0 {
-		fmt.Fprintf(v, "... and %d more%s\n", hidden, how)
+		fmt.Fprintf(&v.b, "... and %d more%s\n", hidden, how)
 	}
 }
 
@@ -173,7 +173,7 @@ func (v *view) problems() {
 		counts += fmt.Sprintf(", %d not finished", unfinished)
 	}
 	const title = "Checks "
-	v.WriteString("\n" + v.style.Indented(v.style.Paint(report.Strong, title), len(title), counts))
+	v.b.WriteString("\n" + v.style.Indented(v.style.Paint(report.Strong, title), len(title), counts))
 	shown := 0
 	for _, worst := range []struct {
 		outcome check.Outcome
@@ -192,7 +192,7 @@ func (v *view) problems() {
 		v.more(shown-v.rows, "")
 	}
 	if shown > 0 {
-		v.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
+		v.b.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
 	}
 }
 

@@ -193,7 +193,7 @@ func (t *task) run(ctx context.Context) error {
 	}
 	var steps []engine.Step
 	if p.Action == ActionChange {
-		steps = append(t.before, engine.Step{Name: p.what(), Do: t.start})
+		steps = slices.Concat(t.before, []engine.Step{{Name: p.what(), Do: t.start}})
 	}
 	if p.Action != ActionNone {
 		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
