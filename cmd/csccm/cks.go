@@ -164,31 +164,45 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 
 func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 	var file string
+	var merge bool
 	cmd := cksReading(g, &cobra.Command{
 		Use:         "kubeconfig NAME",
 		Short:       "Write the kubeconfig of a cluster's administrator",
 		Args:        oneCluster,
 		Annotations: cli.Outputs("yaml", "json"),
-	}, 0, nil, func(ctx context.Context, s *cks.Service, args []string) error {
+	}, 0, func(context.Context) error {
+		if merge && file != "" {
+			return cli.Usagef("--merge and --output-file exclude each other")
+		}
+		return nil
+	}, func(ctx context.Context, s *cks.Service, args []string) error {
 		name, config, err := s.Kubeconfig(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if g.Format == "json" {
+		if g.Format == "json" && !merge {
 			body, err := yaml.YAMLToJSON([]byte(config))
 			if err != nil { // without its text, which may quote the configuration
 				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, without -o json", name)
 			}
 			config = string(body) + "\n"
 		}
-		if file == "" {
+		switch {
+		case merge:
+			if err = cks.Merge(g.Kube.ToRawKubeConfigLoader().ConfigAccess(), name, config, g.Yes); err == nil {
+				s.Progress.Info("context %s is in your kubeconfig", name)
+			}
+		case file != "":
+			if err = cks.WriteSecret(file, config, g.Yes); err == nil {
+				s.Progress.Info("written to %s", file)
+			}
+		default:
 			_, err = io.WriteString(g.Out, config)
-		} else if err = cks.WriteSecret(file, config, g.Yes); err == nil {
-			s.Progress.Info("written to %s", file)
 		}
 		return err
 	})
 	cmd.Flags().StringVar(&file, "output-file", "", "write to this file, with mode 0600")
+	cmd.Flags().BoolVar(&merge, "merge", false, "add it to your kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config)")
 	return cmd
 }
 

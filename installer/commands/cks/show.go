@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -172,42 +171,5 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 		b.WriteString("\n" + style.Indented("Next: ", 6, c.Next))
 	}
 	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere else.
-func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config string, err error) {
-	k, err := s.cluster(ctx, name)
-	if err != nil {
-		return "", "", err
-	}
-	config, err = s.API.KubernetesClusterConfig(ctx, k.ID)
-	if err != nil {
-		return "", "", &report.Error{
-			What: fmt.Sprintf("cluster %s, state %s, has no kubeconfig", k.Name, k.State), Err: err,
-			Fix: "wait until it is Running: csccm cks show " + k.Name + " --watch",
-		}
-	}
-	return k.Name, config, nil
-}
-
-// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
-// may be readable for others, and may be open.
-func WriteSecret(path, text string, replace bool) error {
-	to := path
-	if replace {
-		to += ".new"
-	} else if err := report.IsNew("--output-file", path); err != nil {
-		return err
-	}
-	err := report.WriteNew("--output-file", to, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
-	if err == nil && replace {
-		if err = os.Rename(to, path); err != nil {
-			_ = os.Remove(to)
-		}
-	}
 	return err
 }

@@ -10,7 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	csccm "github.com/csccm/csccm/pkg/version"
@@ -89,8 +93,16 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, explainConfig(err)
 	}
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
+	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
+	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
+		return nil, newError(fmt.Sprintf("kubeconfig: context %q does not exist", name), "name one with --context: "+strings.Join(names, ", "), nil)
+	}
 	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // cli-runtime would ask localhost
-		return nil, newError("no kubeconfig: no cluster to talk to", "set KUBECONFIG, or give --kubeconfig FILE or --server URL", nil)
+		what := "no cluster to talk to"
+		if file := cmp.Or(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); file != "" {
+			what = file + " does not exist, or has no cluster"
+		}
+		return nil, newError("no kubeconfig: "+what, "set KUBECONFIG, or give --kubeconfig FILE or --server URL", nil)
 	}
 	if c.REST, err = flags.ToRESTConfig(); err == nil {
 		c.Kube, err = kubernetes.NewForConfig(c.REST)
@@ -98,7 +110,7 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	if err != nil {
 		return nil, explainConfig(err)
 	}
-	c.Server, c.Context = c.REST.Host, cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
+	c.Server, c.Context = c.REST.Host, name
 	if inCluster {
 		c.Context = "in-cluster"
 	} else if of := raw.Contexts[c.Context]; of != nil {

@@ -90,9 +90,9 @@ func TestNewErrors(t *testing.T) {
 	one := ptr.Deref(kubeconfig(t, "https://192.0.2.1:6443", nil).KubeConfig, "")
 	for _, tc := range []struct{ file, context, server, err, fix string }{
 		{filepath.Join(t.TempDir(), "none"), "", "", "none", "--kubeconfig"},
-		{one, "three", "", `context "three" does not exist`, "--context"},
+		{one, "three", "", `context "three" does not exist`, "--context: one, two"},
 		{broken, "", "", "kubeconfig", "--kubeconfig"},
-		{empty, "", "", "no kubeconfig: no cluster to talk to", "set KUBECONFIG"},
+		{empty, "", "", "empty does not exist, or has no cluster", "set KUBECONFIG"},
 		{empty, "", "https://192.0.2.1:6443", "", ""},
 	} {
 		f := NewFlags()

@@ -208,6 +208,16 @@ func inspect(fsys fs.FS) (version string, err error) {
 			return "", errors.Join(fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern), err)
 		}
 	}
+	for _, p := range []string{"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml", providerFile} {
+		body, err := fs.ReadFile(fsys, p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		objects, perr := diff.Parse(string(body))
+		if err = errors.Join(err, perr); err != nil || len(objects) == 0 { // CloudStack's script writes whatever a web server answers into these files
+			return "", errors.Join(fmt.Errorf("%s has no Kubernetes objects that CKS could apply", p), err)
+		}
+	}
 	archives, err := fs.Glob(fsys, imageFolder+"/*")
 	if err != nil {
 		return "", err

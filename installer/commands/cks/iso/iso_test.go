@@ -102,6 +102,8 @@ func TestMakeRefuses(t *testing.T) {
 		"another ISO":       {func(t *testing.T, o *Options) { o.From = testenv.Files{"README": text("x")}.ISO(t) }, "no Kubernetes binaries ISO of CKS", report.ExitUsage},
 		"no provider":       {with(testenv.Files{"provider.yaml": nil}), "it has 0 files provider.yaml", report.ExitUsage},
 		"two CNIs":          {with(testenv.Files{"cni/cni-plugins-arm64.tgz": text("x")}), "it has 2 files cni/cni-plugins-*64.tgz", report.ExitUsage},
+		"no network":        {with(testenv.Files{"network.yaml": text("404: Not Found")}), "network.yaml has no Kubernetes objects", report.ExitUsage},
+		"no dashboard":      {with(testenv.Files{"dashboard.yaml": text("")}), "dashboard.yaml has no Kubernetes objects", report.ExitUsage},
 		"no API server":     {with(testenv.Files{"docker/kube-apiserver:v1.33.1.tar": nil}), "no image kube-apiserver", report.ExitUsage},
 		"odd version":       {with(testenv.Files{"docker/kube-apiserver:v1.33.1.tar": testenv.Archive("registry.k8s.io/kube-apiserver:latest")}), `("latest")`, report.ExitUsage},
 		"too old":           {func(t *testing.T, o *Options) { o.From = testenv.Upstream("v1.20.1", "amd64").ISO(t) }, "v1.20.1", report.ExitFailure},

@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere else.
+func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config string, err error) {
+	k, err := s.cluster(ctx, name)
+	if err != nil {
+		return "", "", err
+	}
+	config, err = s.API.KubernetesClusterConfig(ctx, k.ID)
+	if err != nil {
+		return "", "", &report.Error{
+			What: fmt.Sprintf("cluster %s, state %s, has no kubeconfig", k.Name, k.State), Err: err,
+			Fix: "wait until it is Running: csccm cks show " + k.Name + " --watch",
+		}
+	}
+	return k.Name, config, nil
+}
+
+// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
+// may be readable for others, and may be open.
+func WriteSecret(path, text string, replace bool) error {
+	to := path
+	if replace {
+		to += ".new"
+	} else if err := report.IsNew("--output-file", path); err != nil {
+		return err
+	}
+	err := report.WriteNew("--output-file", to, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if err == nil && replace {
+		if err = os.Rename(to, path); err != nil {
+			_ = os.Remove(to)
+		}
+	}
+	return err
+}
+
+// Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The current
+// context stays, unless there is none. Entries of another cluster are replaced only on request.
+func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) error {
+	added, err := clientcmd.Load([]byte(config))
+	if err == nil {
+		err = clientcmdapi.MinifyConfig(added)
+	}
+	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 { // err may quote the configuration
+		return &report.Error{
+			What: "CloudStack's kubeconfig of cluster " + name + " has no current context with a cluster and a user",
+			Fix:  "look at it with csccm cks kubeconfig " + name,
+		}
+	}
+	all, err := access.GetStartingConfig()
+	if err != nil {
+		return &report.Error{What: "your kubeconfig cannot be read", Err: err, Fix: "correct it, or write to a file of its own with --output-file"}
+	}
+	was, file := all.Clusters[name], ""
+	if was != nil {
+		file = was.LocationOfOrigin
+	}
+	taken := was != nil || all.AuthInfos[name] != nil || all.Contexts[name] != nil
+	for _, cluster := range added.Clusters {
+		if taken && !replace && (was == nil || was.Server != cluster.Server) {
+			return report.Usage("your kubeconfig has another cluster, user or context "+name, "add --yes to replace it, or write to a file of its own with --output-file")
+		}
+		cluster.LocationOfOrigin, all.Clusters[name] = file, cluster
+	}
+	for _, user := range added.AuthInfos {
+		user.LocationOfOrigin, all.AuthInfos[name] = file, user
+	}
+	all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, LocationOfOrigin: file}
+	all.CurrentContext = cmp.Or(all.CurrentContext, name)
+	if err := clientcmd.ModifyConfig(access, *all, true); err != nil {
+		return &report.Error{What: "your kubeconfig cannot be written", Err: err, Fix: "make it writable, or write to a file of its own with --output-file"}
+	}
+	return nil
+}
