@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +26,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -222,77 +220,33 @@ func TestInstallWithoutAJournal(t *testing.T) {
 	requireOnlyTheList(t, e.Kube.Actions())
 }
 
-func waiting(reason, message string, restarts int32) corev1.PodStatus {
-	state := corev1.ContainerStatus{
-		RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
-	}
-	if restarts > 0 {
-		state.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1}
-	}
-	return corev1.PodStatus{
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
-		ContainerStatuses: []corev1.ContainerStatus{state},
-	}
-}
-
-func TestRolloutFailures(t *testing.T) {
+// A controller that does not run: the error says why, Events and its log are shown without the keys, and no node is touched.
+func TestControllerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
-	pending := corev1.PodStatus{Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "1 node(s) didn't have free ports",
-	}}}
-	for name, tc := range map[string]struct {
-		pods      []corev1.PodStatus
-		available int32
-		err       string
-		code      int
-		shown     string
-	}{
-		"image is not there": {
-			pods: []corev1.PodStatus{waiting("ImagePullBackOff", "not found", 0)},
-			err:  "the controller did not come up within 5m0s: 2 of 2 Pods updated, 0 available; Pod p0: ImagePullBackOff: not found", code: 124,
-			shown: "Event Failed: pull refused for ***",
-		},
-		"it keeps ending": {
-			pods: []corev1.PodStatus{waiting("CrashLoopBackOff", "", 3)},
-			err:  "the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last exit code 1)", code: 1,
-			shown: "cannot use *** here",
-		},
-		"one replica more than nodes": {
-			pods: []corev1.PodStatus{testenv.ReadyPod("").Status, pending}, available: 1, shown: "1 of 2 running; no node can take more now",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			e.pods = func(d *appsv1.Deployment) []*corev1.Pod {
-				d.Status.AvailableReplicas = tc.available
-				var pods []*corev1.Pod
-				for i, s := range tc.pods {
-					pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}, Status: s})
-				}
-				return pods
-			}
-			o := e.keys(t)
-			secret := o.Credentials.Keys.SecretKey
-			require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
-				ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
-				Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
-			}))
-			e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
-				return "cannot use " + secret + " here\n", nil
-			}
-			err := e.installer(t, o).Run(t.Context())
-			require.Contains(t, e.Stderr.String(), tc.shown)
-			e.requireNoSecrets(t)
-			if tc.err == "" {
-				require.NoError(t, err, e.Stderr.String())
-				return
-			}
-			require.EqualError(t, err, tc.err)
-			testenv.RequireRefusal(t, err, tc.err, "kubectl -n kube-system describe deployment", tc.code)
-			require.Equal(t, 0, e.initialised(t), "no node is touched by a controller that does not run")
-		})
+	e := newEnv(t)
+	e.pods = func(d *appsv1.Deployment) []*corev1.Pod {
+		d.Status.AvailableReplicas = 0
+		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p0"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+		}}}}}
 	}
+	o := e.keys(t)
+	secret := o.Credentials.Keys.SecretKey
+	require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
+		Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
+	}))
+	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
+		return "cannot use " + secret + " here\n", nil
+	}
+	err := e.installer(t, o).Run(t.Context())
+	testenv.RequireRefusal(t, err, "the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last exit code 1)",
+		"kubectl -n kube-system describe deployment", report.ExitFailure)
+	require.Contains(t, e.Stderr.String(), "Event Failed: pull refused for ***")
+	require.Contains(t, e.Stderr.String(), "cannot use *** here")
+	e.requireNoSecrets(t)
+	require.Zero(t, e.initialised(t))
 }
 
 // A certificate of a private authority is trusted by --ca-file, also later, by
@@ -308,22 +262,6 @@ func TestPrivateCertificate(t *testing.T) {
 	o.Credentials.APIURL, o.Credentials.CAFile = server.URL+"/client/api", ca
 	e.install(t, o)
 	e.install(t, Config{Values: e.Releases.Release().Values})
-}
-
-// A release that another run left pending or failed is brought to its end. An error of Helm is that of the install.
-func TestHalfInstalledRelease(t *testing.T) {
-	t.Parallel()
-	for _, status := range []string{"failed", "pending-install", "pending-upgrade"} {
-		e := newEnv(t)
-		e.ForceUnlock = true
-		e.Releases.Kept = []helm.Release{{Name: engine.DefaultRelease, Status: status, Revision: 1, ChartVersion: "0.0.1"}}
-		e.Releases.Err = errors.New("chart values: replicaCount: got string, want integer")
-		require.Equal(t, e.Releases.Err, e.installer(t, e.keys(t)).Run(t.Context()))
-		e.Releases.Err = nil
-		e.install(t, e.keys(t))
-		require.Equal(t, "deployed", e.Releases.Release().Status, status)
-		require.Equal(t, 3, e.initialised(t))
-	}
 }
 
 // The user whose keys are in the Secret is the controller's, whatever user the first install made or was given.

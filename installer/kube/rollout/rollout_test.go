@@ -49,6 +49,13 @@ func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
 	return p
 }
 
+// full is a Deployment that wants two Pods.
+func full(d *appsv1.Deployment) *appsv1.Deployment {
+	d = d.DeepCopy()
+	d.Spec.Replicas = ptr.To(int32(2))
+	return d
+}
+
 func waiter(t *testing.T, objects ...kruntime.Object) (*rollout.Waiter, *bytes.Buffer) {
 	t.Helper()
 	clock, out := stepclock.New(nil), &bytes.Buffer{}
@@ -71,8 +78,8 @@ func TestWaitForDaemonSet(t *testing.T) {
 	unseen := whole
 	unseen.ObservedGeneration = 1
 	deployment := &appsv1.Deployment{ObjectMeta: meta(0), Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}}
-	younger := deployment.DeepCopy()
-	younger.ObjectMeta, younger.Spec.Replicas = meta(2), ptr.To(int32(2))
+	younger := full(deployment)
+	younger.ObjectMeta = meta(2)
 	for name, tc := range map[string]struct {
 		objects []kruntime.Object
 		shown   string // part of the output
@@ -102,6 +109,12 @@ func TestWaitForDaemonSet(t *testing.T) {
 		"before a Deployment": {
 			objects: []kruntime.Object{daemonSet(whole), younger}, err: "the controller did not come up within 1m0s: 2 of 2 Pods updated, 1 available",
 			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe deployment ccm",
+		},
+		"one replica more than nodes": {
+			objects: []kruntime.Object{full(deployment), pod("a", "1", ready), pod("b", "1", corev1.PodStatus{Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no free port",
+			}}})},
+			shown: "1 of 2 running; no node can take more now",
 		},
 		"neither": {
 			err:    "release cloudstack-ccm: no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm",

@@ -97,16 +97,12 @@ func runToEnd(ctx context.Context, e *engine.Env, pod *corev1.Pod) (ended *corev
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return pod, "", err
 	}
-	said := ""
 	inTime, err := engine.Poll(ctx, e.Clock, poll, timeout, func() (bool, error) {
 		ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		if why = cluster.PodWaits(ended); why != said && why != "" {
-			said = why
-			e.Progress.Info("Pod %s: %s", pod.Name, scrub(e, why))
-		}
+		why = cluster.PodWaits(ended)
 		return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, nil
 	})
 	if err != nil || inTime {

@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 		"is over its time":           {status: corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was active on the node longer than the specified deadline"}, err: "longer than the specified deadline", remedy: "again"},
 		"is not allowed":             {refuse: true, said: "the self-test did not run: no quota"},
 		"finds no node":              {status: pending("0/1 nodes are available"), said: "did not end within 2m0s: not scheduled: 0/1 nodes are available"},
-		"has no image":               {status: waiting(), said: "Pod x-self-test: ErrImagePull: no such image"},
+		"has no image":               {status: waiting(), said: "within 2m0s: ErrImagePull: no such image"},
 		"hangs without any message.": {status: corev1.PodStatus{Phase: corev1.PodRunning}, said: "within 2m0s: it runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
