@@ -117,7 +117,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 			h.before, h.since = l.Spec.DeepCopy(), c.Now()
 			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), ptr.To(metav1.NewMicroTime(c.Now()))
 		}
-		h.set(l, identity, duration)
+		h.set(l, identity, int32(duration/time.Second))
 		return true
 	}); err != nil {
 		return nil, fmt.Errorf("holding lease %s: %w", name, err)
@@ -132,7 +132,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 			case <-rctx.Done():
 				return
 			case <-c.After(renewal):
-				_ = h.renew(rctx, identity, duration) // check says in the end whether somebody took it
+				_ = h.renew(rctx, identity, int32(duration/time.Second)) // check says in the end whether somebody took it
 			}
 		}
 	}()
@@ -159,18 +159,18 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 	return err
 }
 
-func (h *hold) set(l *coordinationv1.Lease, holder string, lasts time.Duration) {
+func (h *hold) set(l *coordinationv1.Lease, holder string, seconds int32) {
 	now := metav1.NewMicroTime(h.clock.Now())
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts/time.Second))
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, &seconds
 }
 
 // renew changes the lease where it is still held.
-func (h *hold) renew(ctx context.Context, holder string, lasts time.Duration) error {
+func (h *hold) renew(ctx context.Context, holder string, seconds int32) error {
 	return h.write(ctx, func(l *coordinationv1.Lease) bool {
 		if Holder(l) != h.identity {
 			return false
 		}
-		h.set(l, holder, lasts)
+		h.set(l, holder, seconds)
 		return true
 	})
 }
@@ -210,7 +210,7 @@ func mayWrite(l *coordinationv1.LeaseSpec, ended []string) time.Duration {
 func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
-	if err := h.renew(ctx, "", time.Second); err != nil {
+	if err := h.renew(ctx, "", 1); err != nil {
 		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, duration)
 	}
 	return nil
