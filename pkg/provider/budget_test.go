@@ -62,8 +62,11 @@ func TestBudget(t *testing.T) {
 			}
 			spend("create", created, func() { env.mustSync("web") })
 			if n > 1 {
-				assert.LessOrEqual(t, env.Ledger().Count(testenv.Polls...), 3+5, "results of the address, its tags and the firewall rule, and lists of jobs")
-				assert.LessOrEqual(t, env.Ledger().Count("queryAsyncJobResult"), 3+2, "polls of a lone job and of the last one are such calls, too")
+				asked := map[string]bool{} // how often is TestJobBudget's matter: that depends on the machine here
+				for _, c := range env.Ledger().Find("queryAsyncJobResult", "ccm") {
+					asked[c.Params["jobid"]] = true
+				}
+				assert.LessOrEqual(t, len(asked), 3+2, "jobs that are asked one by one: address, tags, firewall rule, one that is alone, the last one")
 				assert.Equal(t, 2, env.Ledger().Count("listLoadBalancerRules"), "a look for rules before, and the proof")
 			}
 			calls := spend("sync again", 0, func() { env.mustSync("web") })
