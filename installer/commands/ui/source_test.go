@@ -116,7 +116,7 @@ func TestOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, start, cloud, _, _ := sourceOf(t)
-			s.within = 5 * time.Second
+			s.within, s.o.Interval = 5*time.Second, 5*time.Second
 			start()
 			state := func(s model.Snapshot) string { return s.Sources[1].State }
 			healths := func(s model.Snapshot) map[string]model.Health {
@@ -126,12 +126,14 @@ func TestOutage(t *testing.T) {
 				}
 				return out
 			}
-			before := until(t, s, "the plans", func(s model.Snapshot) bool {
-				return state(s) == model.SourceOK && len(s.Missing) == 0 && len(s.Plans) > 0
+			// An outage that begins within a run of doctor is one of its findings.
+			before := until(t, s, "the plans, and CloudStack not read just now", func(s model.Snapshot) bool {
+				return state(s) == model.SourceOK && len(s.Missing) == 0 && len(s.Plans) > 0 && time.Since(s.Sources[1].Answered) > 2*time.Second
 			})
 			f, err := simulator.ParseFault(fault)
 			require.NoError(t, err)
 			armed := cloud.Arm(f)
+			signal(s.due)
 			during := until(t, s, "the outage", func(s model.Snapshot) bool { return state(s) == model.SourceFailing })
 			assert.Equal(t, healths(before), healths(during))
 			assert.Equal(t, before.Plans, during.Plans)
@@ -139,6 +141,7 @@ func TestOutage(t *testing.T) {
 			assert.False(t, during.Sources[1].Answered.IsZero())
 			assert.Equal(t, model.SourceOK, during.Sources[0].State)
 			cloud.Disarm(armed)
+			signal(s.due)
 			until(t, s, "the end of the outage", func(s model.Snapshot) bool { return state(s) == model.SourceOK })
 		})
 	}
