@@ -189,6 +189,7 @@ func TestUndo(t *testing.T) {
 		"the rule is not there":          {back.NewName, "", nil, "is gone"},
 		"a third name":                   {back.NewName, "third", nil, "has a third name"},
 		"the rule of another Service":    {back.NewName, lbGone + "-tcp-80", nil, "has a third name"},
+		"the rule of another cluster":    {back.NewName, "K8s_svc_other_default_web-tcp-80", nil, "has a third name"},
 		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has a third name"},
 		"to another's name of Leaseweb":  {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has a third name"},
 	} {

@@ -22,17 +22,17 @@ import (
 // have written these names, so only a rule of the Service is renamed, and only to a name of the Service.
 func Undo(svc *corev1.Service, was map[string]string, now []Rule) (todo []Step, stays []string) {
 	lb := cloudprovider.DefaultLoadBalancerName(svc)
-	belongs := func(name string) bool {
-		n := ParseName(name)
-		return n.LB == lb || n.Family == FamilyLeaseweb && n.Namespace == svc.Namespace && n.Service == svc.Name
+	leaseweb := func(n Name) bool {
+		return n.Family == FamilyLeaseweb && n.Namespace == svc.Namespace && n.Service == svc.Name
 	}
 	for _, id := range slices.Sorted(maps.Keys(was)) {
 		i := slices.IndexFunc(now, func(r Rule) bool { return r.ID == id })
+		old := ParseName(was[id])
 		switch {
 		case i < 0:
 			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
 		case now[i].Name == was[id]: // never renamed, or back already
-		case !belongs(now[i].Name) || !belongs(was[id]):
+		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old): // Leaseweb's names are no proof whose a rule is
 			stays = append(stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
 		default: // the protocol stays: CloudStack cannot take it away again, and "tcp" is what a rule without one does
 			r := &now[i]
