@@ -119,8 +119,8 @@ func cksFaults() []fault {
 			w.await(t, client, s, err)
 		}},
 		{code: "CKS-005", outcome: check.Warning, says: "acquired for default/gone, which is gone", inject: func(t *testing.T, w *world) {
-			w.acquired(t, w.cks(t), "default/web", "01234567-89ab-cdef-0123-456789abcdef")
-			w.acquired(t, w.cluster(t), "default/gone", "11111111-89ab-cdef-0123-456789abcdef")
+			w.acquired(t, w.cks(t), thisCluster, "default/web", "01234567-89ab-cdef-0123-456789abcdef")
+			w.acquired(t, w.cluster(t), thisCluster, "default/gone", "11111111-89ab-cdef-0123-456789abcdef")
 		}},
 	}
 }
@@ -132,14 +132,17 @@ func (w *world) cluster(t *testing.T) *cloudapi.KubernetesCluster {
 	return &clusters[0]
 }
 
-// acquired adds an address that the controller acquired for a Service.
-func (w *world) acquired(t *testing.T, k *cloudapi.KubernetesCluster, service, uid string) {
+// thisCluster is the id of the cluster in tags.
+const thisCluster = "5ca1ab1e-0000-4000-8000-000000000001"
+
+// acquired adds an address that the controller of a cluster acquired for a Service.
+func (w *world) acquired(t *testing.T, k *cloudapi.KubernetesCluster, by, service, uid string) {
 	t.Helper()
 	client := w.owner(t)
 	s, err := client.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
 	id := w.await(t, client, s, err)
 	s, err = client.CreateTags(t.Context(), "PublicIpAddress", []string{id}, map[string]string{
-		"csccm-cluster": "5ca1ab1e-0000-4000-8000-000000000001", "csccm-service": service, "csccm-service-uid": uid, "csccm-managed-by": "cloudstack-ccm", "csccm-allocated-by": "cloudstack-ccm",
+		"csccm-cluster": by, "csccm-service": service, "csccm-service-uid": uid, "csccm-managed-by": "cloudstack-ccm", "csccm-allocated-by": "cloudstack-ccm",
 	})
 	w.await(t, client, s, err)
 }
@@ -149,7 +152,8 @@ func TestCKSHealthy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	k := w.cks(t)
-	w.acquired(t, k, "default/web", "01234567-89ab-cdef-0123-456789abcdef")
+	w.acquired(t, k, thisCluster, "default/web", "01234567-89ab-cdef-0123-456789abcdef")
+	w.acquired(t, k, "another-cluster", "default/gone", "11111111-89ab-cdef-0123-456789abcdef")
 	w.sim.Ledger().Reset()
 	got := byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil))
 	for code, says := range map[string]string{
