@@ -196,3 +196,15 @@ func TestReadKeyFile(t *testing.T) {
 	_, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: open ")
 }
+
+// Keys that the Secret holds are never those that a rotation has replaced, whatever the record says: they would be revoked.
+func TestHasReplaced(t *testing.T) {
+	t.Parallel()
+	var r credentials.Rotation
+	r.Replaced("kubeadmin", "old")
+	r.Replaced("kubeadmin-2", "current")
+	s := &credentials.Secret{Object: &corev1.Secret{}, Config: &cloudstack.Config{APIKey: "current"}}
+	r.Write(s.Object)
+	require.Equal(t, []bool{true, false, false}, []bool{s.HasReplaced("old"), s.HasReplaced("current"), s.HasReplaced("other")})
+	require.False(t, (&credentials.Secret{Object: s.Object}).HasReplaced("old"), "a Secret that cannot be read")
+}

@@ -167,10 +167,15 @@ func TestRollback(t *testing.T) {
 	e := newEnv(t, release(1, "deployed", "1.0.0", nil))
 	require.ErrorContains(t, Rollback(t.Context(), e.Env, 0), "there is no earlier revision that worked")
 
-	// The dry run changes nothing.
+	// The dry run changes nothing, and shows what the way back does to the objects.
+	history[0].Manifest, history[2].Manifest = "now", "then"
 	e = newEnv(t, history...)
 	e.DryRun, e.Output = true, "yaml"
+	e.Diff = func(_ context.Context, old, manifest string) ([]diff.Change, error) {
+		return []diff.Change{{Kind: "Deployment", Name: "ccm", Action: diff.Update, Lines: []string{old + " -> " + manifest}}}, nil
+	}
 	require.NoError(t, Rollback(t.Context(), e.Env, 0))
+	require.Contains(t, e.Stdout.String(), "now -> then")
 	require.Contains(t, e.Stdout.String(), "text: 'rollback release kube-system/cloudstack-ccm:'")
 	require.Len(t, e.Releases.Kept, 4)
 }
