@@ -56,7 +56,7 @@ type Env struct {
 	DryRun         bool   // stop after the plan
 	Verbose        bool   // list what is summed up otherwise
 	Output         string // text (also ""), json, yaml
-	Journal        string // file; "" = only the cluster's copy
+	Journal        string // file; "" = none
 	RolloutTimeout time.Duration
 
 	// Diff asks the API server what a manifest would change; nil in tests without one.

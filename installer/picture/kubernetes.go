@@ -124,8 +124,6 @@ func stamp(t metav1.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-const controlPlane = "node-role.kubernetes.io/control-plane"
-
 // poolLabels name the pool of a node: of Cluster API, of Rancher, and what people set themselves.
 var poolLabels = []string{
 	"topology.cluster.x-k8s.io/deployment-name", "cluster.x-k8s.io/deployment-name", "rke.cattle.io/rke-machine-pool-name",
@@ -134,7 +132,7 @@ var poolLabels = []string{
 
 // pool is the group of a node: its pool, else its offering.
 func pool(n *corev1.Node) string {
-	if _, is := n.Labels[controlPlane]; is {
+	if node.ControlPlane(n) {
 		return "control plane"
 	}
 	for _, l := range poolLabels {
@@ -171,7 +169,7 @@ func (b *builder) nodes() {
 		if !in.Ready {
 			worsen(o, model.HealthError, "the node is not ready")
 		}
-		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == node.TaintKey }) {
+		if node.HasTaint(n) {
 			worsen(o, model.HealthPending, "the controller has not initialised the node yet")
 		}
 		if vm, known := b.vmOfNode[n.Name]; known {

@@ -245,7 +245,7 @@ const EventError = "ERROR"
 // ClusterResource is the resource type of the events of a KubernetesCluster.
 const ClusterResource = "KubernetesCluster"
 
-// ListEvents lists the events of a resource, newest first. Servers before 4.17 have no such cloudstack.Params and list others too.
+// ListEvents lists the events of a resource, newest first. Servers before 4.17 have no such parameters and list others too.
 func (c *Client) ListEvents(ctx context.Context, resourceType, resourceID, projectID string) ([]Event, error) {
 	f := cloudstack.Params{"resourcetype": resourceType, "resourceid": resourceID}.Set("projectid", projectID)
 	return cloudstack.List(ctx, c.Client, "listEvents", "event", f, func(e *Event) string { return e.ID })

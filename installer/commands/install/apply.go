@@ -58,11 +58,13 @@ func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 		r.Progress.Done("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 	}
 	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
-	was := r.secret.Config
-	if r.newSecret.Action != credentials.SecretOverwrite || was == nil || len(was.NeedsRestart(r.config)) == 0 {
+	was, keys := r.secret.Config, ""
+	if r.newSecret.Action == credentials.SecretOverwrite && was != nil {
+		keys = strings.Join(was.NeedsRestart(r.config), ", ")
+	}
+	if keys == "" {
 		return nil
 	}
-	keys := strings.Join(was.NeedsRestart(r.config), ", ")
 	r.Progress.Step("Restarting the controller, which reads %s when it starts", keys)
 	if err := r.Waiter().Restart(ctx); err != nil {
 		return err

@@ -137,10 +137,10 @@ func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string
 // not exist is created, one that change leaves empty is deleted. An error of change ends it.
 func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, name string, change func(c *corev1.ConfigMap) error) error {
 	const owner = "csccm"
-	maps := kube.CoreV1().ConfigMaps(namespace)
+	configMaps := kube.CoreV1().ConfigMaps(namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	return retry.OnError(retry.DefaultRetry, raced, func() error {
-		c, err := maps.Get(ctx, name, metav1.GetOptions{})
+		c, err := configMaps.Get(ctx, name, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(err)
 		switch {
 		case missing:
@@ -164,13 +164,13 @@ func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, 
 		case empty && missing:
 			return nil
 		case empty:
-			return maps.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
+			return configMaps.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
 		case equality.Semantic.DeepEqual(was, c):
 			return nil
 		case missing:
-			_, err = maps.Create(ctx, c, metav1.CreateOptions{FieldManager: owner})
+			_, err = configMaps.Create(ctx, c, metav1.CreateOptions{FieldManager: owner})
 		default:
-			_, err = maps.Update(ctx, c, metav1.UpdateOptions{FieldManager: owner})
+			_, err = configMaps.Update(ctx, c, metav1.UpdateOptions{FieldManager: owner})
 		}
 		return err
 	})
