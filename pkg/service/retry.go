@@ -147,7 +147,8 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, began, 
 		asked = pending.After
 	}
 	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: began, last: now}
-	if _, refused := errors.AsType[*plan.RefusalError](err); next.kind == byChange && !refused && !r.waiting() {
+	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
+	if _, refused := errors.AsType[*plan.RefusalError](err); next.kind == byChange && !refused && another {
 		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
 	}
 	switch {
