@@ -50,8 +50,9 @@ func newCKSCommand(g *cli.Globals) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g),
-		newCKSScaleCommand(g), newCKSUpgradeCommand(g), newCKSStartCommand(g), newCKSStopCommand(g), newCKSDeleteCommand(g), newCKSISOCommand(g))
+	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g))
+	cmd.AddCommand(newCKSChangeCommands(g)...)
+	cmd.AddCommand(newCKSISOCommand(g))
 	return cmd
 }
 
@@ -78,6 +79,19 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 }
 
 var oneCluster = cli.OneArgument("name or id of a cluster")
+
+// cksListing completes a command that shows what read returns.
+func cksListing[T interface {
+	Write(w io.Writer, style report.Style) error
+}](g *cli.Globals, cmd *cobra.Command, read func(context.Context, *cks.Service) (T, error)) *cobra.Command {
+	return cksReading(g, cmd, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
+		l, err := read(ctx, s)
+		if err != nil {
+			return err
+		}
+		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
+	})
+}
 
 // cksChange completes a command that carries out an operation on the cluster that its argument names.
 func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options) *cobra.Command {
@@ -125,19 +139,10 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 }
 
 func newCKSListCommand(g *cli.Globals) *cobra.Command {
-	return cksReading(g, &cobra.Command{
+	return cksListing(g, &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
-	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
-		l, err := s.List(ctx)
-		if err != nil {
-			return err
-		}
-		if len(l.Clusters) == 0 {
-			s.Progress.Info("there are no clusters; --project names those of a project")
-		}
-		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
-	})
+	}, func(ctx context.Context, s *cks.Service) (*cks.ClusterList, error) { return s.List(ctx) })
 }
 
 func newCKSShowCommand(g *cli.Globals) *cobra.Command {
@@ -289,74 +294,44 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 	})
 }
 
-func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
-	o := &cks.Options{}
-	cmd := &cobra.Command{
-		Use:   "scale NAME",
-		Short: "Change workers, offerings or autoscaling of a cluster",
+// newCKSChangeCommands are the commands that change a cluster that exists.
+func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
+	for _, c := range []struct {
+		use, short string
+		op         cks.Operation
+		flags      func(cmd *cobra.Command, o *cks.Options)
+	}{
+		{"scale NAME", "Change workers, offerings or autoscaling of a cluster", cks.Scale, func(cmd *cobra.Command, o *cks.Options) {
+			cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
+			addOfferings(cmd, o)
+			addPreflight(cmd, o)
+			cmd.Flags().StringVar(&o.Autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
+			cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
+		}},
+		{"upgrade NAME", "Upgrade the Kubernetes of a cluster, node after node", cks.Upgrade, func(cmd *cobra.Command, o *cks.Options) {
+			addPreflight(cmd, o)
+			cmd.Flags().StringVar(&o.Version, "version", "", "name, semantic version or id of the version")
+		}},
+		{"start NAME", "Start a cluster that is stopped", cks.Start, func(*cobra.Command, *cks.Options) {}},
+		{"stop NAME", "Stop the VMs of a cluster", cks.Stop, func(*cobra.Command, *cks.Options) {}},
+		{"delete NAME", "Delete a cluster and the load balancers of its Services", cks.Delete, func(cmd *cobra.Command, o *cks.Options) {
+			addPreflight(cmd, o)
+			cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
+		}},
+	} {
+		cmd, o := &cobra.Command{Use: c.use, Short: c.short}, &cks.Options{}
+		c.flags(cmd, o)
+		all = append(all, cksChange(g, cmd, func(context.Context) error { return o.Validate(c.op) }, c.op, o))
 	}
-	cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
-	addOfferings(cmd, o)
-	addPreflight(cmd, o)
-	cmd.Flags().StringVar(&o.Autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
-	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-	return cksChange(g, cmd, func(context.Context) error {
-		_, err := o.ScaleRequest()
-		return err
-	}, cks.Scale, o)
-}
-
-func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
-	o := &cks.Options{}
-	cmd := &cobra.Command{
-		Use:   "upgrade NAME",
-		Short: "Upgrade the Kubernetes of a cluster, node after node",
-	}
-	addPreflight(cmd, o)
-	cmd.Flags().StringVar(&o.Version, "version", "", "name, semantic version or id of the version")
-	return cksChange(g, cmd, func(context.Context) error {
-		if o.Version == "" {
-			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
-		}
-		return nil
-	}, cks.Upgrade, o)
-}
-
-func newCKSStartCommand(g *cli.Globals) *cobra.Command {
-	return cksChange(g, &cobra.Command{
-		Use: "start NAME", Short: "Start a cluster that is stopped",
-	}, nil, cks.Start, &cks.Options{})
-}
-
-func newCKSStopCommand(g *cli.Globals) *cobra.Command {
-	return cksChange(g, &cobra.Command{
-		Use: "stop NAME", Short: "Stop the VMs of a cluster",
-	}, nil, cks.Stop, &cks.Options{})
-}
-
-func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
-	o := &cks.Options{}
-	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a cluster and the load balancers of its Services",
-	}
-	addPreflight(cmd, o)
-	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
-	return cksChange(g, cmd, nil, cks.Delete, o)
+	return all
 }
 
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	zone := ""
-	cmd := cksReading(g, &cobra.Command{
+	cmd := cksListing(g, &cobra.Command{
 		Use:   "versions",
 		Short: "List the Kubernetes versions of CloudStack",
-	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
-		l, err := s.Versions(ctx, zone)
-		if err != nil {
-			return err
-		}
-		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
-	})
+	}, func(ctx context.Context, s *cks.Service) (*cks.VersionList, error) { return s.Versions(ctx, zone) })
 	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
 	return cmd
 }

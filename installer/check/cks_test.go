@@ -63,9 +63,9 @@ func (w *world) cks(t *testing.T) *cloudapi.KubernetesCluster {
 	require.NoError(t, err)
 	offerings, err := client.ListServiceOfferings(t.Context(), "")
 	require.NoError(t, err)
-	s, err := client.CreateKubernetesCluster(t.Context(), cloudapi.CreateClusterRequest{
+	s, err := client.Submit(t.Context(), "createKubernetesCluster", cloudapi.CreateClusterRequest{
 		Name: "c1", ZoneID: zones[0].ID, VersionID: versions[0].ID, OfferingID: offerings[len(offerings)-1].ID, ControlNodes: 1, Size: 1,
-	})
+	}.Params())
 	w.await(t, client, s, err)
 	clusters, err := client.ListKubernetesClusters(t.Context(), "")
 	require.NoError(t, err)

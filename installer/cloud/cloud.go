@@ -28,15 +28,6 @@ type Cloud struct {
 	Close  func()
 }
 
-// Answers makes sure that CloudStack answers. A refusal is an answer: what is refused shows when it is needed.
-func (c *Cloud) Answers(ctx context.Context) error {
-	_, err := c.Client.Capabilities(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindAuth) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsKind(err, cloudstack.KindThrottled) {
-		return nil
-	}
-	return err
-}
-
 // ErrNoCredentials means that there is neither a file nor a Secret.
 var ErrNoCredentials = errors.New("no CloudStack credentials")
 
@@ -56,11 +47,11 @@ func Of(ctx context.Context, c *cluster.Cluster, file string) (*Cloud, error) {
 func ReadFile(file string) (*cloudstack.Config, error) {
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
-		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
+		return nil, &report.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
 	config, err := cloudconfig.Parse(bytes.NewReader(text))
 	if err != nil {
-		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
+		return nil, &report.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
 	}
 	return config, nil
 }
@@ -72,12 +63,12 @@ func OfSecret(ctx context.Context, c *cluster.Cluster) (*Cloud, error) {
 	case err != nil:
 		return nil, c.Explain(err)
 	case !s.Exists:
-		return nil, &credentials.Error{
+		return nil, &report.Error{
 			What: fmt.Sprintf("Secret %s/%s does not exist", s.Namespace, s.Name), Err: ErrNoCredentials, Code: report.ExitUsage,
 			Fix: "name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a command that takes it",
 		}
 	case s.Problem != nil:
-		return nil, &credentials.Error{
+		return nil, &report.Error{
 			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
 			Fix: "correct the Secret, or run csccm install --overwrite-secret",
 		}
@@ -94,7 +85,7 @@ func (c *Cloud) Open() (*Cloud, error) {
 	client, err := cloudapi.NewClient(c.Config)
 	if err != nil {
 		c.Close()
-		return nil, &credentials.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+		return nil, &report.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
 	}
 	c.Client = client
 	return c, nil

@@ -44,7 +44,7 @@ func PreviewerOf(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, relea
 // OfCluster makes the plan of a cluster's controller; see PreviewerOf.
 func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, services Selection, progress *report.Progress) (*Report, error) {
 	progress.Step("asking CloudStack at %s", cs.Config.APIURL)
-	if err := cs.Answers(ctx); err != nil {
+	if err := cs.Client.Answers(ctx); err != nil {
 		progress.Fail("")
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateC
 	if change != nil {
 		change(&r)
 	}
-	made, err := api.CreateKubernetesCluster(t.Context(), r)
+	made, err := api.Submit(t.Context(), "createKubernetesCluster", r.Params())
 	require.NoError(t, err)
 	_, _ = api.Jobs().Wait(t.Context(), "createKubernetesCluster", made.JobID)
 	k, err := api.KubernetesCluster(t.Context(), made.ID, r.ProjectID)

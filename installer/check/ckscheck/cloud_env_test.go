@@ -116,7 +116,7 @@ func (e *env) request() cloudapi.CreateClusterRequest {
 
 func (e *env) create(r cloudapi.CreateClusterRequest) *cloudapi.KubernetesCluster {
 	e.t.Helper()
-	require.Empty(e.t, e.done(e.user.CreateKubernetesCluster(e.t.Context(), r)))
+	require.Empty(e.t, e.done(e.user.Submit(e.t.Context(), "createKubernetesCluster", r.Params())))
 	return e.cluster()
 }
 

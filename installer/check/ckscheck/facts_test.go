@@ -69,11 +69,11 @@ func TestWell(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Scale(f, scale)))
 	require.Equal(t, map[ckscheck.Subject]string{ckscheck.SubjectCertificate: "the API server at " + k.IPAddress + ":6443 does not answer: connection refused"}, f.Unread)
-	require.Empty(t, e.done(e.user.ScaleKubernetesCluster(t.Context(), scale)))
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "scaleKubernetesCluster", scale.Params())))
 	f, err = e.reader().Delete(t.Context(), e.cluster())
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Delete(f, false)))
-	require.Empty(t, e.done(e.user.DeleteKubernetesCluster(t.Context(), k.ID)))
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "deleteKubernetesCluster", cloudstack.Params{"id": k.ID})))
 }
 
 // ready is an API server with Ready Nodes.
@@ -119,7 +119,7 @@ func TestRefusedByTheServer(t *testing.T) {
 			found := only(t, ckscheck.Create(f, r), tc.code)
 			require.Equal(t, ckscheck.Error, found.Severity)
 			require.NotEmpty(t, found.Remedy)
-			require.Contains(t, e.done(e.user.CreateKubernetesCluster(t.Context(), r)), tc.server)
+			require.Contains(t, e.done(e.user.Submit(t.Context(), "createKubernetesCluster", r.Params())), tc.server)
 		})
 	}
 }
@@ -135,7 +135,7 @@ func TestScaleLimit(t *testing.T) {
 	found := only(t, ckscheck.Scale(f, scale), "limit")
 	require.Equal(t, "account owner: 2 VMs are needed, and 1 of 3 are left", found.String())
 	require.Equal(t, "https://github.com/apache/cloudstack/issues/12123", found.Reference)
-	require.NotEmpty(t, e.done(e.user.ScaleKubernetesCluster(t.Context(), scale)))
+	require.NotEmpty(t, e.done(e.user.Submit(t.Context(), "scaleKubernetesCluster", scale.Params())))
 }
 
 // TestRoleOfCKS: the keys that CKS gives to a project's clusters may read little. That is said, and nothing is an error.
@@ -147,7 +147,7 @@ func TestRoleOfCKS(t *testing.T) {
 	project := projects[0].ID
 	r := e.request()
 	r.ProjectID = project
-	require.Empty(t, e.done(e.user.CreateKubernetesCluster(t.Context(), r)))
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "createKubernetesCluster", r.Params())))
 	all, err := e.user.ListKubernetesClusters(t.Context(), project)
 	require.NoError(t, err)
 	require.Len(t, all, 1)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -36,14 +35,15 @@ func TestIssue14148(t *testing.T) {
 	require.Contains(t, found.What, "created without an offering for all nodes")
 	require.Contains(t, found.Remedy, "csccm cks scale c1")
 	require.Equal(t, "https://github.com/apache/cloudstack/issues/14148", found.Reference)
-	require.Equal(t, "Invalid service offering associated with Kubernetes cluster : c1", e.done(e.user.UpgradeKubernetesCluster(t.Context(), k.ID, e.version("1.32.4"))))
+	upgrade := cloudstack.Params{"id": k.ID, "kubernetesversionid": e.version("1.32.4")}
+	require.Equal(t, "Invalid service offering associated with Kubernetes cluster : c1", e.done(e.user.Submit(t.Context(), "upgradeKubernetesCluster", upgrade)))
 
-	require.Empty(t, e.done(e.user.ScaleKubernetesCluster(t.Context(), cloudapi.ScaleClusterRequest{ID: k.ID, OfferingID: e.offering("big")})), "the remedy")
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "scaleKubernetesCluster", cloudstack.Params{"id": k.ID, "serviceofferingid": e.offering("big")})), "the remedy")
 	k = e.cluster()
 	f, err = e.reader().Upgrade(t.Context(), k)
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Upgrade(f, e.version("1.32.4"))))
-	require.Empty(t, e.done(e.user.UpgradeKubernetesCluster(t.Context(), k.ID, e.version("1.32.4"))))
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "upgradeKubernetesCluster", upgrade)))
 }
 
 // TestIssue293 deletes a cluster in a network that CloudStack did not make for it: addresses and rules of Services stay.
@@ -76,7 +76,7 @@ func TestIssue293(t *testing.T) {
 	require.Equal(t, "https://github.com/kubernetes-sigs/cluster-api-provider-cloudstack/issues/293", found.Reference)
 	require.Empty(t, problems(ckscheck.Delete(f, true)), "the remedy")
 
-	require.Empty(t, e.done(e.user.DeleteKubernetesCluster(t.Context(), k.ID)))
+	require.Empty(t, e.done(e.user.Submit(t.Context(), "deleteKubernetesCluster", cloudstack.Params{"id": k.ID})))
 	left, err := e.user.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID})
 	require.NoError(t, err)
 	require.Len(t, left, 1)

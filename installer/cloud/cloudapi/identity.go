@@ -74,15 +74,15 @@ type (
 func (Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(keys)") }
 
 // one sends a command whose answer has one object, which whole recognises.
-func one[T any](ctx context.Context, c *Client, command, object string, f cloudstack.Params, whole func(*T) bool) (*T, error) {
+func one[T any](ctx context.Context, c *Client, command, object string, f cloudstack.Params, whole func(*T) bool) (out T, err error) {
 	answer := map[string]*T{}
 	if err := c.Call(ctx, command, f, &answer); err != nil {
-		return nil, err
+		return out, err
 	}
 	if o := answer[object]; o != nil && whole(o) {
-		return o, nil
+		return *o, nil
 	}
-	return nil, &cloudstack.Error{Command: command, HTTPCode: http.StatusOK, Text: "the answer has no " + object, MayHaveHappened: true}
+	return out, &cloudstack.Error{Command: command, HTTPCode: http.StatusOK, Text: "the answer has no " + object, MayHaveHappened: true}
 }
 
 // Do sends a command, and waits for its job if it has one.
@@ -101,7 +101,7 @@ func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
 }
 
 // CreateRole makes a role of type User.
-func (c *Client) CreateRole(ctx context.Context, name, description string) (*Role, error) {
+func (c *Client) CreateRole(ctx context.Context, name, description string) (Role, error) {
 	f := cloudstack.Params{"name": name, "type": "User", "description": description}
 	return one(ctx, c, "createRole", "role", f, func(r *Role) bool { return r.ID != "" })
 }
@@ -145,12 +145,12 @@ func (u NewUser) params() cloudstack.Params {
 }
 
 // CreateAccount makes an account and its first user; a name that is taken is KindInvalid.
-func (c *Client) CreateAccount(ctx context.Context, u NewUser) (*Account, error) {
+func (c *Client) CreateAccount(ctx context.Context, u NewUser) (Account, error) {
 	return one(ctx, c, "createAccount", "account", u.params(), func(a *Account) bool { return a.ID != "" })
 }
 
 // CreateUser makes a user of an account; a name that is taken is cloudstack.KindUnknown (530).
-func (c *Client) CreateUser(ctx context.Context, u NewUser) (*User, error) {
+func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
 	return one(ctx, c, "createUser", "user", u.params(), func(u *User) bool { return u.ID != "" })
 }
 
@@ -164,7 +164,7 @@ func (c *Client) GetUserKeys(ctx context.Context, userID string) (Keys, error) {
 }
 
 // RegisterUserKeys makes a new pair of keys; the user's old keys stop working at once.
-func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*Keys, error) {
+func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (Keys, error) {
 	f := cloudstack.Params{"id": userID}
 	return one(ctx, c, "registerUserKeys", "userkeys", f, func(k *Keys) bool { return k.APIKey != "" && k.SecretKey != "" })
 }

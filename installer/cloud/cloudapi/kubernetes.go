@@ -115,8 +115,8 @@ type CreateClusterRequest struct {
 	EnableCSI                           bool // CloudStack 4.22
 }
 
-// CreateKubernetesCluster creates a CloudManaged cluster. The job ends when the cluster is Running, or in cloudstack.Error.
-func (c *Client) CreateKubernetesCluster(ctx context.Context, r CreateClusterRequest) (cloudstack.Submitted, error) {
+// Params are those of createKubernetesCluster. Its job ends when the cluster is Running, or in cloudstack.Error.
+func (r CreateClusterRequest) Params() cloudstack.Params {
 	f := cloudstack.Params{
 		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
@@ -125,12 +125,11 @@ func (c *Client) CreateKubernetesCluster(ctx context.Context, r CreateClusterReq
 	if r.RootDiskGiB > 0 {
 		f["noderootdisksize"] = strconv.Itoa(r.RootDiskGiB)
 	}
-	nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
-	return c.Submit(ctx, "createKubernetesCluster", f)
+	return nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
 }
 
-// nodeOfferings adds the map nodeofferings.
-func nodeOfferings(f cloudstack.Params, control, worker string) {
+// nodeOfferings adds the map nodeofferings to parameters.
+func nodeOfferings(f cloudstack.Params, control, worker string) cloudstack.Params {
 	n := 0
 	for _, o := range []struct{ node, offering string }{{"control", control}, {"worker", worker}} {
 		if o.offering != "" {
@@ -139,6 +138,7 @@ func nodeOfferings(f cloudstack.Params, control, worker string) {
 			n++
 		}
 	}
+	return f
 }
 
 // ScaleClusterRequest changes one kind of thing: the size, or the offerings, or autoscaling.
@@ -150,8 +150,8 @@ type ScaleClusterRequest struct {
 	MinSize, MaxSize                                int   // with Autoscaling on
 }
 
-// ScaleKubernetesCluster scales a CloudManaged cluster.
-func (c *Client) ScaleKubernetesCluster(ctx context.Context, r ScaleClusterRequest) (cloudstack.Submitted, error) {
+// Params are those of scaleKubernetesCluster.
+func (r ScaleClusterRequest) Params() cloudstack.Params {
 	f := cloudstack.Params{"id": r.ID}.Set("serviceofferingid", r.OfferingID)
 	if r.Size > 0 {
 		f["size"] = strconv.Itoa(r.Size)
@@ -162,29 +162,7 @@ func (c *Client) ScaleKubernetesCluster(ctx context.Context, r ScaleClusterReque
 			f["minsize"], f["maxsize"] = strconv.Itoa(r.MinSize), strconv.Itoa(r.MaxSize)
 		}
 	}
-	nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
-	return c.Submit(ctx, "scaleKubernetesCluster", f)
-}
-
-// UpgradeKubernetesCluster upgrades a CloudManaged cluster to another version, node after node.
-func (c *Client) UpgradeKubernetesCluster(ctx context.Context, id, versionID string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "upgradeKubernetesCluster", cloudstack.Params{"id": id, "kubernetesversionid": versionID})
-}
-
-// StartKubernetesCluster starts a CloudManaged cluster that is stopped.
-func (c *Client) StartKubernetesCluster(ctx context.Context, id string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "startKubernetesCluster", cloudstack.Params{"id": id})
-}
-
-// StopKubernetesCluster stops the VMs of a CloudManaged cluster.
-func (c *Client) StopKubernetesCluster(ctx context.Context, id string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "stopKubernetesCluster", cloudstack.Params{"id": id})
-}
-
-// DeleteKubernetesCluster deletes a CloudManaged cluster with its VMs. In a network that CloudStack did not create for it,
-// addresses and rules of a controller stay.
-func (c *Client) DeleteKubernetesCluster(ctx context.Context, id string) (cloudstack.Submitted, error) {
-	return c.Submit(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": id})
+	return nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
 }
 
 // KubernetesClusterConfig returns the kubeconfig of a cluster's administrator: a secret.
@@ -194,10 +172,7 @@ func (c *Client) KubernetesClusterConfig(ctx context.Context, id string) (string
 	}
 	f := cloudstack.Params{"id": id}
 	found, err := one(ctx, c, "getKubernetesClusterConfig", "clusterconfig", f, func(c *config) bool { return c.Data != "" })
-	if err != nil {
-		return "", err
-	}
-	return found.Data, nil
+	return found.Data, err
 }
 
 // KubernetesVersion is a version that CloudStack Kubernetes Service can install.

@@ -42,6 +42,15 @@ func NewClient(cfg *cloudstack.Config, opts ...cloudstack.Option) (*Client, erro
 	return &Client{Client: c}, nil
 }
 
+// Answers makes sure that CloudStack answers. A refusal is an answer: what is refused shows when it is needed.
+func (c *Client) Answers(ctx context.Context) error {
+	_, err := c.Capabilities(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindAuth) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsKind(err, cloudstack.KindThrottled) {
+		return nil
+	}
+	return err
+}
+
 // session is a login: cookies, and the session key that must go with them. It is the transport that sends and stores the cookies.
 type session struct {
 	jar  http.CookieJar

@@ -37,9 +37,6 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// Error is a problem with credentials and the way out.
-type Error = report.Error
-
 // Names that csccm gives by default.
 const (
 	DefaultRole   = "csccm-kubeadm"
@@ -62,11 +59,11 @@ var fixes = map[cloudstack.Kind]string{
 
 // explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the domains".
 func explain(doing string, err error) error {
-	var known *Error
+	var known *report.Error
 	if err == nil || BadInput(err) || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // it needs no words about CloudStack
 	}
-	e := &Error{What: doing, Err: err}
+	e := &report.Error{What: doing, Err: err}
 	if api, ok := errors.AsType[*cloudstack.Error](err); ok {
 		e.Fix = fixes[api.Kind]
 	}
@@ -82,21 +79,21 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 	case api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
 	case api.HTTPCode == http.StatusNetworkAuthenticationRequired:
-		return &RefusedError{&Error{
+		return &RefusedError{&report.Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
 			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file", Err: err,
 		}}
 	case api.Kind == cloudstack.KindAuth || api.HTTPCode == 531:
-		return &RefusedError{&Error{
+		return &RefusedError{&report.Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
 			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)", Err: err,
 		}}
 	}
-	return &Error{What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user), Fix: "check --api-url: it usually ends in /client/api", Err: err}
+	return &report.Error{What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user), Fix: "check --api-url: it usually ends in /client/api", Err: err}
 }
 
 // RefusedError is a login that another user name, password or domain would mend.
-type RefusedError struct{ Problem *Error }
+type RefusedError struct{ Problem *report.Error }
 
 func (e *RefusedError) Error() string { return e.Problem.Error() }
 
@@ -109,15 +106,15 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return explain("listing domains", err)
 	}
-	return &RefusedError{&Error{
+	return &RefusedError{&report.Error{
 		What: who + " is not an administrator, and cannot make a user for the controller",
 		Fix:  fixes[cloudstack.KindNotPermitted] + " of a user in the account of the cluster's VMs",
 	}}
 }
 
 // unanswered is a CloudStack that cannot be reached by a URL that was just given.
-func unanswered(apiURL string, err error) *Error {
-	return &Error{
+func unanswered(apiURL string, err error) *report.Error {
+	return &report.Error{
 		What: fmt.Sprintf("no CloudStack API answers at %s", apiURL), Err: err,
 		Fix: cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
@@ -145,7 +146,7 @@ func (e *env) refused(admin *cloudapi.Client, r credentials.Request, says, remed
 	e.t.Helper()
 	_, err := credentials.Plan(e.t.Context(), admin, r)
 	require.ErrorContains(e.t, err, says)
-	var told *credentials.Error
+	var told *report.Error
 	require.ErrorAs(e.t, err, &told)
 	require.Contains(e.t, told.Remedy(), remedy)
 }

@@ -50,22 +50,16 @@ type MadeObject struct {
 	Domain   string `json:"domain,omitempty"` // path
 }
 
-func (o MadeObject) String() string {
-	text := fmt.Sprintf("%s %q", o.Kind, o.Name)
-	switch o.Kind {
-	case MadeRole:
-	case MadeAccount:
-		text += " of domain " + o.Domain
-	case MadeKeys:
-		text = fmt.Sprintf("API keys of user %q", o.Name)
-		fallthrough
-	case MadeUser:
-		text += fmt.Sprintf(" of account %q, domain %s", o.Account, o.Domain)
-	}
-	return text
+var madeText = map[MadeKind]string{
+	MadeRole: "role %[1]q", MadeAccount: "account %[1]q of domain %[3]s", MadeUser: "user %[1]q of account %[2]q, domain %[3]s",
+	MadeKeys: "API keys of user %[1]q of account %[2]q, domain %[3]s",
 }
 
-func (o MadeObject) same(p MadeObject) bool {
+func (o MadeObject) String() string {
+	return fmt.Sprintf(madeText[o.Kind], o.Name, o.Account, o.Domain)
+}
+
+func (o MadeObject) same(p *MadeObject) bool {
 	return o.Kind == p.Kind && o.Name == p.Name && o.Account == p.Account && o.DomainID == p.DomainID
 }
 
@@ -99,55 +93,48 @@ func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 }
 
 // Recorded runs do, which makes objects in the CloudStack of a configuration, and lists them in the cluster before, and with
-// their ids after. objects returns them with the ids known so far. What CloudStack has certainly not made is taken off the list.
-func Recorded(ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects func() []MadeObject, do func() error) error {
-	if len(objects()) == 0 {
+// their ids, which do notes, after. What CloudStack has certainly not made is taken off the list.
+func Recorded(ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects []*MadeObject, do func() error) error {
+	if len(objects) == 0 {
 		return do()
 	}
-	err := changeMade(ctx, c.Kube, c.Namespace, func(m *Made) {
+	err := changeMade(ctx, c, func(m *Made) {
 		if m.APIURL != "" && !strings.EqualFold(m.APIURL, cfg.APIURL) {
 			m.Objects = nil // of another CloudStack, which the cluster has left
 		}
 		m.APIURL, m.SSLNoVerify = cfg.APIURL, cfg.SSLNoVerify
-		m.add(objects())
+		m.add(objects)
 	})
 	if err != nil {
-		return c.Explain(err)
+		return err
 	}
 	err = do()
 	answer, answered := errors.AsType[*cloudstack.Error](err)
-	recorded := changeMade(ctx, c.Kube, c.Namespace, func(m *Made) {
-		m.add(objects())
+	recorded := changeMade(ctx, c, func(m *Made) {
+		m.add(objects)
 		if answered && !answer.MayHaveHappened {
-			m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return o.ID == "" && slices.ContainsFunc(objects(), o.same) })
+			m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return o.ID == "" && slices.ContainsFunc(objects, o.same) })
 		}
 	})
 	if recorded == nil {
 		return err
 	}
-	return errors.Join(err, c.Explain(recorded))
+	return errors.Join(err, recorded)
 }
 
 // add lists objects. One that is there gets its id.
-func (m *Made) add(objects []MadeObject) {
+func (m *Made) add(objects []*MadeObject) {
 	for _, o := range objects {
-		i := slices.IndexFunc(m.Objects, o.same)
+		i := slices.IndexFunc(m.Objects, func(p MadeObject) bool { return p.same(o) })
 		if i < 0 {
-			i, m.Objects = len(m.Objects), append(m.Objects, o)
+			i, m.Objects = len(m.Objects), append(m.Objects, *o)
 		}
 		m.Objects[i].ID = cmp.Or(o.ID, m.Objects[i].ID)
 	}
 }
 
-// ForgetMade removes objects from the list, and an empty list.
-func ForgetMade(ctx context.Context, kube kubernetes.Interface, namespace string, objects ...MadeObject) error {
-	return changeMade(ctx, kube, namespace, func(m *Made) {
-		m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return slices.ContainsFunc(objects, o.same) })
-	})
-}
-
-func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string, change func(*Made)) error {
-	err := cluster.ChangeConfigMap(ctx, kube, namespace, MadeConfigMap, func(c *corev1.ConfigMap) error {
+func changeMade(ctx context.Context, c *cluster.Cluster, change func(*Made)) error {
+	err := cluster.ChangeConfigMap(ctx, c.Kube, c.Namespace, MadeConfigMap, func(c *corev1.ConfigMap) error {
 		m, err := decodeMade(c)
 		if err != nil {
 			return err
@@ -161,7 +148,7 @@ func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
+		err = fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", c.Namespace, MadeConfigMap, err)
 	}
-	return nil
+	return c.Explain(err)
 }

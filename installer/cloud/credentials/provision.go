@@ -48,50 +48,46 @@ type Provision struct {
 	domains []cloudapi.Domain
 	users   []cloudapi.User // of the domain
 
+	// Makes is what Apply makes in CloudStack, with the ids of what it has made.
+	Makes []*MadeObject
+	// NewKeys: Apply registers keys, which no Secret holds yet.
+	NewKeys bool
+
 	actions []action
-	made    []*MadeObject // what the actions make, with the ids of what they have made
-	newKeys bool
 	keys    Keys
 }
 
-// action is one change in CloudStack. what is what it makes.
+// action is one change in CloudStack. what is what it makes. do notes the id of its object.
 type action struct {
-	what string
-	do   func(ctx context.Context) error
+	what   string
+	object *MadeObject
+	do     func(ctx context.Context, o *MadeObject) error
 }
 
-// add plans an action, which step describes.
-func (p *Provision) add(step, what string, do func(ctx context.Context) error) {
-	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, do})
-}
-
-// makes lists an object that an action makes.
-func (p *Provision) makes(o MadeObject) *MadeObject {
-	if o.Kind != MadeRole {
-		o.DomainID, o.Domain = p.Domain.ID, p.Domain.Path
+// add plans an action, which step describes. Its object is listed if it has a kind.
+func (p *Provision) add(step, what string, o MadeObject, do func(ctx context.Context, o *MadeObject) error) *MadeObject {
+	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, &o, do})
+	if o.Kind != "" {
+		p.makes(&o)
 	}
-	p.made = append(p.made, &o)
 	return &o
 }
 
-// Makes returns what Apply makes in CloudStack, with the ids of what it has made.
-func (p *Provision) Makes() (out []MadeObject) {
-	for _, o := range p.made {
-		out = append(out, *o)
+// makes lists an object that an action makes.
+func (p *Provision) makes(o *MadeObject) {
+	if o.Kind != MadeRole {
+		o.DomainID, o.Domain = p.Domain.ID, p.Domain.Path
 	}
-	return out
+	p.Makes = append(p.Makes, o)
 }
 
 // Changes reports whether Apply changes anything in CloudStack.
 func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 
-// NewKeys reports whether Apply registers keys, which no Secret holds yet.
-func (p *Provision) NewKeys() bool { return p.newKeys }
-
 // Apply makes what the plan lists and returns the keys. Run again after a failure, a new plan holds what is left.
 func (p *Provision) Apply(ctx context.Context, done func(what string)) (Keys, error) {
 	for _, a := range p.actions {
-		if err := a.do(ctx); err != nil {
+		if err := a.do(ctx, a.object); err != nil {
 			return Keys{}, explain("making "+a.what, err)
 		}
 		done(a.what)
@@ -212,47 +208,39 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	account, user := p.makes(MadeObject{Kind: MadeAccount, Name: p.Account}), p.makes(MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account})
+	user := &MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}
 	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
-		fmt.Sprintf("account %q with user %q", p.Account, p.User), func(ctx context.Context) error {
+		fmt.Sprintf("account %q with user %q", p.Account, p.User), MadeObject{Kind: MadeAccount, Name: p.Account},
+		func(ctx context.Context, o *MadeObject) error {
 			made, err := p.admin.CreateAccount(ctx, cloudapi.NewUser{Account: p.Account, Name: p.User, DomainID: p.Domain.ID, RoleID: role.ID})
-			if err != nil {
-				return err
-			}
-			account.ID = made.ID
+			o.ID = made.ID
 			for i := range made.Users { // the first and only one
 				user.ID = made.Users[i].ID
 			}
-			return nil
+			return err
 		})
-	p.addKeys(user, nil)
+	p.makes(user)
+	p.addKeys(user, MadeObject{})
 	return nil
 }
 
-// addKeys plans new keys for a user. made, if not nil, gets the id of the user when they are made.
-func (p *Provision) addKeys(user, made *MadeObject) {
-	p.newKeys = true
-	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), func(ctx context.Context) error {
-		keys, err := p.admin.RegisterUserKeys(ctx, user.ID)
-		if err != nil {
-			return err
+// addKeys plans new keys for a user. They are listed as o if the user was there before.
+func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
+	p.NewKeys = true
+	do := func(ctx context.Context, o *MadeObject) (err error) {
+		if p.keys, err = p.admin.RegisterUserKeys(ctx, user.ID); err == nil {
+			o.ID = user.ID
 		}
-		p.keys = *keys
-		if made != nil {
-			made.ID = user.ID
-		}
-		return nil
-	})
+		return err
+	}
+	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), o, do)
 }
 
 // planUser plans for an account that exists. Its user whose keys the cluster's Secret holds is the controller's, unless another
 // one is wanted that rotate-keys has not replaced.
 func (p *Provision) planUser(ctx context.Context) error {
-	named := func(name string) func(u cloudapi.User) bool {
-		return func(u cloudapi.User) bool { return u.Account == p.Account && u.Username == name }
-	}
+	replaced := slices.ContainsFunc(p.r.Former, func(f Former) bool { return f.User == p.User })
 	known := slices.IndexFunc(p.users, func(u cloudapi.User) bool {
-		replaced := slices.ContainsFunc(p.r.Former, func(f Former) bool { return f.User == p.User })
 		return u.Account == p.Account && u.APIKey != "" && u.APIKey == p.r.InUse.APIKey && (p.User == "" || p.User == u.Username || replaced)
 	})
 	wanted := []string{p.User}
@@ -260,23 +248,20 @@ func (p *Provision) planUser(ctx context.Context) error {
 		wanted = []string{DefaultUser, p.Account + "-" + DefaultUser} // CloudStack's own Kubernetes service makes the second
 	}
 	for i := 0; known < 0 && i < len(wanted); i++ {
-		known = slices.IndexFunc(p.users, named(wanted[i]))
+		known = slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Account == p.Account && u.Username == wanted[i] })
 	}
 	if known >= 0 {
 		p.User = p.users[known].Username
 		return p.planKeys(ctx, &p.users[known])
 	}
 	p.nameUser()
-	user := p.makes(MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account})
-	p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
-		func(ctx context.Context) error {
+	user := p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
+		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}, func(ctx context.Context, o *MadeObject) error {
 			made, err := p.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
-			if err == nil {
-				user.ID = made.ID
-			}
+			o.ID = made.ID
 			return err
 		})
-	p.addKeys(user, nil)
+	p.addKeys(user, MadeObject{})
 	return nil
 }
 
@@ -308,7 +293,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
 		p.keys = p.r.InUse // a new pair would end the controller's
 	default:
-		p.addKeys(&MadeObject{ID: user.ID}, p.makes(MadeObject{Kind: MadeKeys, Name: p.User, Account: p.Account}))
+		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{Kind: MadeKeys, Name: p.User, Account: p.Account})
 	}
 	return nil
 }
@@ -325,9 +310,10 @@ func (p *Provision) planMembership(ctx context.Context) error {
 			return explain(fmt.Sprintf("asking with the keys of user %q whether it is in project %q", p.User, p.Project.Name), err)
 		}
 	}
-	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name), fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name),
-		func(ctx context.Context) error {
-			return p.admin.Do(ctx, "addAccountToProject", cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})
-		})
+	do := func(ctx context.Context, _ *MadeObject) error {
+		return p.admin.Do(ctx, "addAccountToProject", cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})
+	}
+	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name),
+		fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name), MadeObject{}, do)
 	return nil
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Removal is the plan that removes what csccm made.
 type Removal struct {
 	Steps   []RemovalStep
-	Stays   []string     // what is not removed, and why
-	APIKeys []string     // those that end
-	Gone    []MadeObject // objects of the list that CloudStack does not have any more
+	Stays   []string // what is not removed, and why
+	APIKeys []string // those that end
 
 	deleted []string // ids of accounts
 }
 
 // RemovalStep removes one object.
 type RemovalStep struct {
-	Text string
-	id   string
+	Text string       // what is removed, and from where
+	id   string       // "" where CloudStack does not have it any more
 	made []MadeObject // the object, and those that go with it
 }
 
@@ -73,7 +73,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 				}
 			}
 			if i < 0 {
-				r.Gone = append(r.Gone, o)
+				r.Steps = append(r.Steps, RemovalStep{o.String() + " from csccm's list: it is no longer in CloudStack", "", []MadeObject{o}})
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 
 // step plans the end of an object, and of an API key with it, if any.
 func (r *Removal) step(text, id, apiKey string, made ...MadeObject) {
-	r.Steps = append(r.Steps, RemovalStep{Text: text, id: id, made: made})
+	r.Steps = append(r.Steps, RemovalStep{text + " in CloudStack", id, made})
 	if apiKey != "" {
 		r.APIKeys = append(r.APIKeys, apiKey)
 	}
@@ -96,7 +96,9 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 		if u.Account != o.Name || u.DomainID != o.DomainID {
 			continue
 		}
-		at := slices.IndexFunc(all, MadeObject{Kind: MadeUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID}.same)
+		at := slices.IndexFunc(all, func(m MadeObject) bool {
+			return m.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID})
+		})
 		if at < 0 {
 			others = append(others, fmt.Sprintf("user %q", u.Username))
 			continue
@@ -135,11 +137,20 @@ func (r *Removal) role(o MadeObject, id string, accounts []cloudapi.Account) {
 	r.step(o.String(), id, "", o)
 }
 
-// Do removes the step's object and returns the entries of the list that are done with.
-func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client) ([]MadeObject, error) {
+// Do removes the step's object, and from the list all that is done with.
+func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client, c *cluster.Cluster) error {
 	command := map[MadeKind]string{
 		MadeAccount: "deleteAccount", MadeUser: "deleteUser", MadeRole: "deleteRole",
 		MadeKeys: "registerUserKeys", // CloudStack cannot take keys away; a pair that nobody reads replaces them
 	}[s.made[0].Kind]
-	return s.made, explain("removing "+s.Text, admin.Do(ctx, command, cloudstack.Params{"id": s.id}))
+	if s.id != "" {
+		if err := admin.Do(ctx, command, cloudstack.Params{"id": s.id}); err != nil {
+			return explain("removing "+s.Text, err)
+		}
+	}
+	return changeMade(ctx, c, func(m *Made) {
+		m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool {
+			return slices.ContainsFunc(s.made, func(gone MadeObject) bool { return gone.same(&o) })
+		})
+	})
 }

@@ -29,41 +29,34 @@ const allow, deny = "allow", "deny"
 // deny: it goes in last, which also makes a role that was half made (a crash) one that can be completed.
 const everything = "*"
 
-// rolePlan is the plan for the minimal role.
-type rolePlan struct {
-	ID    string                    // of the existing role; "" = there is none yet
-	Rules []cloudapi.RolePermission // to add, in order
-}
-
-// compare returns what a role lacks of the commands that it must allow. role is nil when there is none.
-func compare(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (p rolePlan, err error) {
+// missing returns the rules that a role lacks of the commands that it must allow, in order. role is nil when there is none.
+func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (lacks []cloudapi.RolePermission, err error) {
 	if role == nil {
 		role = &cloudapi.Role{Type: "User", Description: roleMark}
 	}
-	p.ID = role.ID
 	if !strings.EqualFold(role.Type, "User") {
-		return p, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type User", name, role.Type),
+		return nil, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type User", name, role.Type),
 			"choose another name with --role-name")
 	}
 	var denied []string
 	for _, command := range append(slices.Clone(commands), everything) {
 		switch judged := judge(rules, command); {
 		case command == everything && judged == "":
-			p.Rules = append(p.Rules, cloudapi.RolePermission{Rule: everything, Permission: deny})
+			lacks = append(lacks, cloudapi.RolePermission{Rule: everything, Permission: deny})
 		case judged == "":
-			p.Rules = append(p.Rules, cloudapi.RolePermission{Rule: command, Permission: allow})
+			lacks = append(lacks, cloudapi.RolePermission{Rule: command, Permission: allow})
 		case judged == deny && command != everything:
 			denied = append(denied, command)
 		}
 	}
 	if len(denied) > 0 {
-		return p, report.Remedied(fmt.Errorf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
+		return nil, report.Remedied(fmt.Errorf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
 			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name")
 	}
 	if !strings.Contains(role.Description, roleMark) {
-		p.Rules = nil // of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves it
+		return nil, nil // of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves it
 	}
-	return p, nil
+	return lacks, nil
 }
 
 // judge evaluates rules as CloudStack does: the permission of the first that matches; "" where the role's type decides.
@@ -77,8 +70,8 @@ func judge(rules []cloudapi.RolePermission, command string) string {
 	return ""
 }
 
-// planRole plans the role of a new account.
-func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error) {
+// planRole plans the role of a new account, and returns it.
+func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, error) {
 	roles, err := p.admin.ListRoles(ctx, name)
 	if err != nil {
 		return nil, explain("listing roles", err)
@@ -86,8 +79,9 @@ func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error
 	var role *cloudapi.Role
 	var rules []cloudapi.RolePermission
 	commands := p.r.Commands
+	o, step := MadeObject{Kind: MadeRole, Name: name}, "create role %[1]q of type User that allows %[3]s and denies all others"
 	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
-		role = &roles[i]
+		role, o, step = &roles[i], MadeObject{ID: roles[i].ID}, "complete role %[1]q: %[2]s"
 		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
@@ -98,36 +92,31 @@ func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error
 			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
 		}
 	}
-	plan, err := compare(name, role, rules, commands)
-	if err != nil || len(plan.Rules) == 0 {
-		return &plan, err
+	lacks, err := missing(name, role, rules, commands)
+	if err != nil || len(lacks) == 0 {
+		return &o, err
 	}
 	if err := p.mayMakeRole(ctx, name); err != nil {
 		return nil, err
 	}
-	lacks := cloudapi.Names(plan.Rules, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
-	step, made := fmt.Sprintf("complete role %q: %s", name, strings.Join(lacks, ", ")), &MadeObject{}
-	if role == nil {
-		made = p.makes(MadeObject{Kind: MadeRole, Name: name})
-		step = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(commands), "command", ""))
-	}
-	p.add(step, fmt.Sprintf("role %q", name), func(ctx context.Context) error {
-		if plan.ID == "" {
+	texts := cloudapi.Names(lacks, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
+	step = fmt.Sprintf(step, name, strings.Join(texts, ", "), english.Plural(len(commands), "command", ""))
+	return p.add(step, fmt.Sprintf("role %q", name), o, func(ctx context.Context, o *MadeObject) error {
+		if o.ID == "" {
 			role, err := p.admin.CreateRole(ctx, name, roleDescription)
 			if err != nil {
 				return err
 			}
-			plan.ID, made.ID = role.ID, role.ID // also where it does not get all of its rules
+			o.ID = role.ID // also where it does not get all of its rules
 		}
-		for _, r := range plan.Rules {
-			err := p.admin.Do(ctx, "createRolePermission", cloudstack.Params{"roleid": plan.ID, "rule": r.Rule, "permission": r.Permission})
+		for _, r := range lacks {
+			err := p.admin.Do(ctx, "createRolePermission", cloudstack.Params{"roleid": o.ID, "rule": r.Rule, "permission": r.Permission})
 			if err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	return &plan, nil
+	}), nil
 }
 
 // mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
@@ -140,7 +129,7 @@ func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	if err != nil {
 		return explain("listing the APIs that the administrator may call", err)
 	}
-	return &Error{
+	return &report.Error{
 		What: fmt.Sprintf("this administrator may not make role %q for account %q: by default only root administrators make roles", name, p.Account),
 		Fix: fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
 			"or have a root administrator make role %q", name),

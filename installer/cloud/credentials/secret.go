@@ -93,7 +93,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
 	}
 	if err := inPod.Validate(); err != nil {
-		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
+		return nil, &report.Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
 	p := &SecretPlan{Action: SecretOverwrite}
 	switch {

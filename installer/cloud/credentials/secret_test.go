@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
@@ -160,7 +161,7 @@ func TestReadPassword(t *testing.T) {
 			continue
 		}
 		require.EqualError(t, err, tc.err, name)
-		var e *credentials.Error
+		var e *report.Error
 		require.ErrorAs(t, err, &e, name)
 		require.Equal(t, 2, e.ExitCode(), name)
 	}

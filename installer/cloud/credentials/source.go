@@ -53,7 +53,7 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	if path != "" {
 		f, err := os.Open(path) // #nosec G304 -- the user names it
 		if err != nil {
-			return "", &Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
+			return "", &report.Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
 		}
 		defer f.Close() //nolint:errcheck // read only
 		r = f
@@ -62,7 +62,7 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	secret := trim(string(b))
 	switch {
 	case err != nil:
-		return "", &Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
+		return "", &report.Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
 	case len(b) > most, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
 		return "", report.Usage(flag+": that is not one line of text", fix)
 	case secret == "":

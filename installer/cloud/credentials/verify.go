@@ -51,17 +51,10 @@ func CheckZone(ctx context.Context, api *cloudapi.Client, want string) error {
 	return explainTest("", err)
 }
 
-// ProbeKeys are for a client that only has to find out who answers: a CloudStack refuses them.
-var ProbeKeys = Keys{APIKey: "probe", SecretKey: "probe"}
-
 // Probe reports what answers at a URL that is no CloudStack; nil for a CloudStack.
 func Probe(ctx context.Context, apiURL string, api *cloudapi.Client) error {
-	_, err := api.Capabilities(ctx)
-	answer, answered := errors.AsType[*cloudstack.Error](err)
-	switch {
-	case cloudstack.IsKind(err, cloudstack.KindAuth), cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		return nil
-	case answered:
+	err := api.Answers(ctx)
+	if answer, ok := errors.AsType[*cloudstack.Error](err); ok {
 		return fmt.Errorf("no CloudStack API answers at %s: %s", apiURL, answer.Text)
 	}
 	return err

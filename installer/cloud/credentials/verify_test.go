@@ -11,6 +11,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -68,7 +69,7 @@ func TestVerify(t *testing.T) {
 			_, says, err := e.verify(keys, tc.change)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
-				var told *credentials.Error
+				var told *report.Error
 				require.ErrorAs(t, err, &told)
 				require.Contains(t, told.Remedy(), tc.remedy)
 				require.NotContains(t, err.Error()+told.Remedy(), "canary")

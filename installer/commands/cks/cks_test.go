@@ -141,14 +141,14 @@ func TestOver(t *testing.T) {
 
 func TestScaleRequest(t *testing.T) {
 	t.Parallel()
-	r, err := (&Options{Autoscaling: "2-5"}).ScaleRequest()
+	r, err := (&Options{Autoscaling: "2-5"}).scaleRequest()
 	require.NoError(t, err)
 	require.Equal(t, []any{true, 2, 5}, []any{*r.Autoscaling, r.MinSize, r.MaxSize})
-	r, err = (&Options{Autoscaling: "off"}).ScaleRequest()
+	r, err = (&Options{Autoscaling: "off"}).scaleRequest()
 	require.NoError(t, err)
 	require.False(t, *r.Autoscaling)
 	for _, bad := range []string{"3", "5-2", "0-3", "a-b", "2-2"} {
-		_, err := (&Options{Autoscaling: bad}).ScaleRequest()
+		_, err := (&Options{Autoscaling: bad}).scaleRequest()
 		require.Error(t, err, bad)
 	}
 }

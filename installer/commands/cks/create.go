@@ -37,14 +37,9 @@ func create(ctx context.Context, t *task, name string) error {
 		t.after = []engine.Step{{Name: "install into cluster " + name, Do: t.install}}
 	}
 	t.differs = func(*cloudapi.KubernetesCluster) []Change { return nil } // when it runs, it is as CloudStack was asked for
-	t.preflight = func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
-		f, err := in.Create(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		return ckscheck.Create(f, q), nil
-	}
-	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) { return t.API.CreateKubernetesCluster(ctx, q) }
+	t.facts = func(in *ckscheck.Reader) (*ckscheck.Facts, error) { return in.Create(ctx, q) }
+	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Create(f, q) }
+	t.params = q.Params()
 	k := t.cluster
 	if k == nil {
 		t.plan.Changes = different

@@ -42,7 +42,7 @@ func inProgress(state string) bool {
 // Operation is what csccm does with a cluster. All of them go the same way: a plan, one call, and looks at the cluster until
 // its state shows that the operation is over.
 type Operation struct {
-	name    string
+	name    string   // of the CloudStack command too, without KubernetesCluster
 	from    []string // states in which CloudStack takes it; nil leaves that to CloudStack
 	during  []string // states while CloudStack works on it
 	to      []string // states in which it is over; nil: the cluster is gone
@@ -77,6 +77,17 @@ type Options struct {
 	Install func(ctx context.Context, kubeconfig string) error
 }
 
+// Validate checks the options of an operation, which needs no connection.
+func (o *Options) Validate(op Operation) (err error) {
+	switch {
+	case op.name == Scale.name:
+		_, err = o.scaleRequest()
+	case op.name == Upgrade.name && o.Version == "":
+		err = report.Usage("--version is not given", "name the version to upgrade to; csccm cks versions lists them")
+	}
+	return err
+}
+
 // on is the preparation of an operation on a cluster that exists.
 func on(prepare func(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error) func(context.Context, *task, string) error {
 	return func(ctx context.Context, t *task, name string) error {
@@ -85,20 +96,16 @@ func on(prepare func(ctx context.Context, t *task, k *cloudapi.KubernetesCluster
 			return err
 		}
 		t.found(k)
+		t.params = cloudstack.Params{"id": k.ID}
 		return prepare(ctx, t, k)
 	}
 }
 
 // power starts or stops the VMs of a cluster.
-func power(_ context.Context, t *task, k *cloudapi.KubernetesCluster) error {
-	call := t.API.StartKubernetesCluster
-	if t.to[0] == stateStopped {
-		call = t.API.StopKubernetesCluster
-	}
+func power(_ context.Context, t *task, _ *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return changes{}.add("state", k.State, t.to[0], k.State == t.to[0])
 	}
-	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) { return call(ctx, k.ID) }
 	return nil
 }
 
@@ -115,21 +122,14 @@ func upgrade(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error 
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return changes{}.add("version", k.Version, to.Name, k.VersionID == to.ID)
 	}
-	t.preflight = func(r *ckscheck.Reader) ([]ckscheck.Finding, error) {
-		f, err := r.Upgrade(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		return ckscheck.Upgrade(f, to.ID), nil
-	}
-	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) {
-		return t.API.UpgradeKubernetesCluster(ctx, k.ID, to.ID)
-	}
+	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) { return r.Upgrade(ctx, k) }
+	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Upgrade(f, to.ID) }
+	t.params["kubernetesversionid"] = to.ID
 	return nil
 }
 
-// ScaleRequest is what CloudStack is asked for, without the offerings. It changes one kind of thing at a time.
-func (o *Options) ScaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
+// scaleRequest is what CloudStack is asked for, without the offerings. It changes one kind of thing at a time.
+func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 	kinds := 0
 	for _, given := range []bool{o.Size != 0, o.Offering+o.ControlOffering+o.WorkerOffering != "", o.Autoscaling != ""} {
 		if given {
@@ -156,7 +156,7 @@ func (o *Options) ScaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 
 // scale changes the size, the offerings or the autoscaling of a cluster.
 func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
-	r, err := t.ScaleRequest()
+	r, err := t.scaleRequest()
 	if err != nil {
 		return err
 	}
@@ -176,14 +176,9 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 		}
 		return c
 	}
-	t.preflight = func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
-		f, err := in.Scale(ctx, k, r)
-		if err != nil {
-			return nil, err
-		}
-		return ckscheck.Scale(f, r), nil
-	}
-	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) { return t.API.ScaleKubernetesCluster(ctx, r) }
+	t.facts = func(in *ckscheck.Reader) (*ckscheck.Facts, error) { return in.Scale(ctx, k, r) }
+	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Scale(f, r) }
+	t.params = r.Params()
 	return nil
 }
 
@@ -239,19 +234,14 @@ func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return []Change{{"state", k.State, "deleted, with its " + english.Plural(vms(k), "VM", "")}}
 	}
-	t.preflight = func(r *ckscheck.Reader) ([]ckscheck.Finding, error) {
+	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) {
 		f, err := r.Delete(ctx, k)
 		if err == nil && t.RemoveServices {
 			err = t.removeServices(r, f.Services)
 		}
-		if err != nil {
-			return nil, err
-		}
-		return ckscheck.Delete(f, t.RemoveServices), nil
+		return f, err
 	}
-	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) {
-		return t.API.DeleteKubernetesCluster(ctx, k.ID)
-	}
+	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Delete(f, t.RemoveServices) }
 	return nil
 }
 

@@ -34,9 +34,10 @@ type task struct {
 
 	// differs returns what of a cluster is not as it was asked for. The operation is over when nothing is.
 	differs       func(k *cloudapi.KubernetesCluster) []Change
-	preflight     func(*ckscheck.Reader) ([]ckscheck.Finding, error) // nil: none is needed
-	submit        func(ctx context.Context) (cloudstack.Submitted, error)
-	before, after []engine.Step // around the operation
+	facts         func(*ckscheck.Reader) (*ckscheck.Facts, error) // of the preflight; nil: none is needed
+	rules         func(*ckscheck.Facts) []ckscheck.Finding
+	params        cloudstack.Params // of the command
+	before, after []engine.Step     // around the operation
 }
 
 // Action is what a command does about a cluster.
@@ -180,16 +181,16 @@ func (p *Plan) judge(ignored []string) error {
 // run shows the plan, asks, starts the operation and follows it to its end.
 func (t *task) run(ctx context.Context) error {
 	p := t.plan
-	if p.Action == ActionChange && t.preflight != nil {
+	if p.Action == ActionChange && t.facts != nil {
 		in := &ckscheck.Reader{API: t.API, ProjectID: t.Project, Clock: t.Clock}
 		if t.cluster != nil {
 			in.Kube, in.NoKube = t.inside(ctx, t.cluster)
 		}
-		findings, err := t.preflight(in)
+		facts, err := t.facts(in)
 		if err != nil {
 			return explain("look at what is needed to "+p.what(), err)
 		}
-		p.Findings = append(p.Findings, findings...)
+		p.Findings = append(p.Findings, t.rules(facts)...)
 	}
 	var steps []engine.Step
 	if p.Action == ActionChange {
@@ -216,7 +217,7 @@ func (t *task) run(ctx context.Context) error {
 // start sends the command.
 func (t *task) start(ctx context.Context, note engine.Note) error {
 	p := t.plan
-	sent, err := t.submit(ctx)
+	sent, err := t.API.Submit(ctx, t.name+"KubernetesCluster", t.params)
 	if err != nil {
 		return explain(p.what(), err)
 	}

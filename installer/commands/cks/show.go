@@ -36,6 +36,9 @@ type ClusterList struct {
 // List lists the clusters.
 func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 	all, err := s.clusters(ctx)
+	if err == nil && len(all) == 0 {
+		s.Progress.Info("there are no clusters; --project names those of a project")
+	}
 	return &ClusterList{schemaVersion, append([]cloudapi.KubernetesCluster{}, all...)}, err
 }
 

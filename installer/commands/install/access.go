@@ -32,9 +32,8 @@ type access struct {
 	api    *cloudapi.Client   // with the controller's keys, when they are verified
 	caPEM  []byte
 
-	admin *cloudapi.Client         // an administrator's session
-	user  *credentials.Provision   // what makes the user; nil where keys were given
-	made  []credentials.MadeObject // by this run
+	admin *cloudapi.Client       // an administrator's session
+	user  *credentials.Provision // what makes the user; nil where keys were given
 	ends  []func()
 }
 
@@ -242,7 +241,7 @@ func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
 				return r.Cluster.Explain(err)
 			}
 		}
-		err := credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
+		return credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
 			keys, err := r.user.Apply(ctx, func(what string) {
 				note("made %s", what)
 				r.Progress.Info("made %s", what)
@@ -253,8 +252,6 @@ func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
 			}
 			return err
 		})
-		r.made = append(r.made, slices.DeleteFunc(r.user.Makes(), func(o credentials.MadeObject) bool { return o.ID == "" })...)
-		return err
 	})
 }
 
@@ -269,11 +266,13 @@ func (r *run) agreed(ctx context.Context, question string) error {
 
 // close ends sessions. Where the install failed it names what is left in CloudStack.
 func (r *run) close(err error) {
-	if err != nil && len(r.made) > 0 {
-		var names []string
-		for _, o := range r.made {
+	var names []string
+	for i := 0; err != nil && r.user != nil && i < len(r.user.Makes); i++ {
+		if o := r.user.Makes[i]; o.ID != "" {
 			names = append(names, o.String())
 		}
+	}
+	if len(names) > 0 {
 		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall --delete-user removes it", strings.Join(names, ", "))
 	}
 	for _, end := range r.ends {

@@ -149,6 +149,6 @@ func TestAccountWithResourcesIsKept(t *testing.T) {
 	removal, err := credentials.PlanRemoval(t.Context(), admin, &credentials.Made{Objects: []credentials.MadeObject{account, user}})
 	require.NoError(t, err)
 	require.Len(t, removal.Steps, 1)
-	require.Equal(t, `user "k8s-owner" of account "k8s", domain ROOT`, removal.Steps[0].Text)
+	require.Equal(t, `user "k8s-owner" of account "k8s", domain ROOT in CloudStack`, removal.Steps[0].Text)
 	require.Contains(t, removal.Stays[0], "3 VMs")
 }

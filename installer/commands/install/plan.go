@@ -176,7 +176,7 @@ func (r *run) overwrites() error {
 	differences := ""
 	switch {
 	case r.OverwriteSecret:
-	case r.newSecret == nil && r.user != nil && r.user.NewKeys() && r.secret.Exists:
+	case r.newSecret == nil && r.user != nil && r.user.NewKeys && r.secret.Exists:
 		differences = "it would hold the new user's keys"
 	case r.newSecret != nil && r.newSecret.Action == credentials.SecretOverwrite:
 		differences = strings.Join(r.newSecret.Differences, "; ")

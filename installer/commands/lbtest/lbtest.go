@@ -110,7 +110,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	t := &Tester{Env: e, Options: o, Ask: echo.Ask}
 	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
 		defer cs.Close()
-		t.Cloud = cs.Answers
+		t.Cloud = cs.Client.Answers
 	}
 	result, err := t.Run(ctx)
 	var werr error

@@ -60,7 +60,7 @@ type run struct {
 	api     *cloudapi.Client   // with the keys that the Secret held at first
 	admin   *cloudapi.Client
 	plan    *Plan
-	keys    *cloudapi.Keys   // the new ones
+	keys    cloudapi.Keys    // the new ones
 	old     []byte           // the Secret's cloud-config before
 	changed time.Time        // when the Secret got its keys; zero before
 	hide    []string         // secrets that no text may hold
@@ -183,12 +183,12 @@ func (r *run) begin(ctx context.Context) error {
 // makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 	p, holder := r.plan, &r.plan.ends[0]
-	made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
+	made := &credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if err := r.begin(ctx); err != nil {
 			return err
 		}
-		return credentials.Recorded(ctx, r.Cluster, r.local, func() []credentials.MadeObject { return []credentials.MadeObject{made} }, func() error {
+		return credentials.Recorded(ctx, r.Cluster, r.local, []*credentials.MadeObject{made}, func() error {
 			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.To, DomainID: holder.DomainID})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
@@ -229,10 +229,10 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 }
 
 // register makes a new pair of keys, which ends the user's old one.
-func (r *run) register(ctx context.Context, user, id string) (*cloudapi.Keys, error) {
+func (r *run) register(ctx context.Context, user, id string) (cloudapi.Keys, error) {
 	keys, err := r.admin.RegisterUserKeys(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("registering keys for user %q: %w", user, err)
+		return keys, fmt.Errorf("registering keys for user %q: %w", user, err)
 	}
 	r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
 	return keys, nil

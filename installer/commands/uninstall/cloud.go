@@ -29,7 +29,7 @@ func (u *run) cloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var unusable *credentials.Error
+	var unusable *report.Error
 	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
 	switch {
 	case err == nil:
@@ -71,24 +71,10 @@ func (u *run) cloud(ctx context.Context) error {
 	for _, text := range removal.Stays {
 		u.keep("%s", text)
 	}
-	forget := func(ctx context.Context, objects []credentials.MadeObject) error {
-		return credentials.ForgetMade(ctx, u.Cluster.Kube, u.Cluster.Namespace, objects...)
-	}
 	for i := range removal.Steps {
 		s := &removal.Steps[i]
-		u.delete(s.Text+" in CloudStack", func(ctx context.Context) error {
-			return engine.Shielded(ctx, func(ctx context.Context) error {
-				done, err := s.Do(ctx, admin)
-				if err != nil {
-					return err
-				}
-				return forget(ctx, done)
-			})
-		})
-	}
-	for _, o := range removal.Gone {
-		u.delete(o.String()+" from csccm's list: it is no longer in CloudStack", func(ctx context.Context) error {
-			return forget(ctx, []credentials.MadeObject{o})
+		u.delete(s.Text, func(ctx context.Context) error {
+			return engine.Shielded(ctx, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
 		})
 	}
 	return nil

@@ -67,9 +67,8 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	for _, u := range users {
 		if u.APIKey == config.APIKey {
-			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}
-			objects := func() []credentials.MadeObject { return []credentials.MadeObject{made} }
-			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, objects, func() error { return nil }))
+			made := []*credentials.MadeObject{{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}}
+			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, made, func() error { return nil }))
 		}
 	}
 	o := Options{DeleteUser: true, Admin: func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
