@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -29,7 +28,7 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 	require.Equal(t, []string{"csccm", "install"}, line[:2])
 	require.NoError(t, cmd.ParseFlags(line[2:]))
 	require.Empty(t, cmd.Flags().Args())
-	f.options.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)
+	f.options.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
 	return g, f
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/taint"
 )
 
@@ -117,7 +116,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	o.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)
+	o.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
 	if o.Chart, o.Values, err = f.charts.load(ctx); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
@@ -35,7 +34,7 @@ func TestPrintedCommandLines(t *testing.T) {
 		cmd, rest, err := rootCommand(fresh).Find(words)
 		require.NoError(t, err)
 		require.NoError(t, cmd.ParseFlags(rest))
-		require.Equal(t, strings.ReplaceAll(tc.want, " K", " "+kubeconfig), commandline.Carry(strings.ReplaceAll(tc.text, " K", " "+kubeconfig), cmd, fresh.Connection))
+		require.Equal(t, strings.ReplaceAll(tc.want, " K", " "+kubeconfig), cli.Carry(strings.ReplaceAll(tc.text, " K", " "+kubeconfig), cmd, fresh.Connection))
 	}
 }
 

@@ -23,9 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
-// DefaultRelease is the name of the Helm release.
-const DefaultRelease = cluster.DefaultRelease
-
 // Helm is what these commands ask of Helm. *helm.Client has it.
 type Helm interface {
 	History(ctx context.Context, name string) ([]helm.Release, error)
@@ -74,9 +71,6 @@ func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 func (e *Env) StyleOf(w io.Writer) report.Style {
 	if e.Style == nil {
 		return report.Style{}
-	}
-	if p, ok := w.(*page); ok {
-		w = p.to
 	}
 	return e.Style(w)
 }

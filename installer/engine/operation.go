@@ -27,11 +27,9 @@ type Operation struct {
 	Question prompt.Question
 	// Plan is what -o json and yaml write. Show prints the plan for a person; a *Plan needs none.
 	Plan any
-	Show func(w io.Writer) error
+	Show func(w io.Writer, style report.Style) error
 	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
 	Check func(ctx context.Context) error
-	// Prepare runs after the consent and before the journal is opened; may be nil.
-	Prepare func(ctx context.Context) error
 	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
 	Steps []Step
 	// Done prints the result of the steps for a person; may be nil.
@@ -51,14 +49,15 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 }
 
 func (e *Env) run(ctx context.Context, op *Operation) error {
+	p, ok := op.Plan.(*Plan)
+	if ok {
+		op.Show = p.WriteText
+	}
 	where := ""
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
-	if p, ok := op.Plan.(*Plan); ok && op.Show == nil {
-		op.Show = func(w io.Writer) error { return p.WriteText(w, e.StyleOf(w)) }
-	}
-	if err := e.write(where, op.Show); err != nil {
+	if err := e.write(where, func(w io.Writer) error { return op.Show(w, e.StyleOf(e.Out)) }); err != nil {
 		return err
 	}
 	if op.Check != nil {
@@ -72,16 +71,16 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if err := e.Agreed(ctx, op.What, op.Question); err != nil {
 		return err
 	}
-	if err := e.carryOut(ctx, op); err != nil || op.Done == nil {
+	s := e.Session(op.Name, op.Back)
+	err := s.Run(ctx, op.Steps...)
+	s.Close(err)
+	if ok {
+		p.Done = s.done
+	}
+	if err != nil || op.Done == nil {
 		return err
 	}
 	return e.write("", op.Done)
-}
-
-// page is text before it is written, in the style of where it goes.
-type page struct {
-	strings.Builder
-	to io.Writer
 }
 
 // Where names the cluster and the namespace, or the CloudStack, that a command works on.
@@ -102,7 +101,7 @@ func (e *Env) write(heading string, show func(io.Writer) error) error {
 	if e.Structured() {
 		return nil
 	}
-	text := page{to: e.Out}
+	var text strings.Builder
 	if err := show(&text); err != nil {
 		return err
 	}
@@ -111,25 +110,6 @@ func (e *Env) write(heading string, show func(io.Writer) error) error {
 }
 
 func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-func (e *Env) carryOut(ctx context.Context, op *Operation) (err error) {
-	if op.Prepare != nil {
-		if err := op.Prepare(ctx); err != nil {
-			return err
-		}
-	}
-	s := e.Session(op.Name, op.Back)
-	defer func() {
-		s.Close(err)
-		if p, ok := op.Plan.(*Plan); ok {
-			p.Done = s.done
-		}
-	}()
-	if err := s.Open(); err != nil {
-		return err
-	}
-	return s.Run(ctx, op.Steps...)
-}
 
 // Agreed asks before the first change. what says what the command would do, such as "taint 3 nodes"; it is the question
 // where q has none. Where nobody can be asked, without a terminal or with results for programs, --yes is missing.

@@ -5,13 +5,17 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // Note records what a step changed.
@@ -25,37 +29,102 @@ type Step struct {
 	Do       func(ctx context.Context, note Note) error
 }
 
-// Session is one run of a command: steps with an entry in the journal before and after each.
+// Session is one run of a command: steps with an entry in the journal before and after each, so that after ^C, a crash or a lost
+// connection the operator knows where it stopped. The journal is a file on the operator's machine. It contains names of steps and
+// objects, never secrets.
 type Session struct {
-	env     *Env
-	name    string
-	back    string
-	journal *journal.Journal // nil until something is changed
-	done    []string         // what the steps have noted
+	env        *Env
+	name, back string
+	opened     bool     // the journal; false until something is changed
+	begun      bool     // a step that changes something
+	file       *os.File // nil without a journal
+	done       []string // what the steps have noted
+}
+
+// entry is one line of the journal.
+type entry struct {
+	Time time.Time `json:"time"`
+	// Event is run, begin, done, failed or end. A step with a begin alone may be partly done.
+	Event   string `json:"event"`
+	Command string `json:"command,omitempty"` // only in run
+	Version string `json:"version,omitempty"` // version of csccm; only in run
+	Step    string `json:"step,omitempty"`
+	// Detail lists what was changed, one change per line.
+	Detail []string `json:"detail,omitempty"`
+	Error  string   `json:"error,omitempty"`
 }
 
 // Session returns the session of a command. back says how to undo it, for a run that was stopped.
 func (e *Env) Session(name, back string) *Session { return &Session{env: e, name: name, back: back} }
 
-// Open opens the journal. The first step that changes something does it otherwise.
-func (s *Session) Open() error {
-	if s.journal != nil {
+// begin records that a step begins. If it returns an error, the step must not run.
+func (s *Session) begin(step string) (err error) {
+	path := s.env.Journal
+	if !s.opened && path != "" {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			s.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // #nosec G304 -- the user names it
+		}
+	}
+	if err == nil && !s.opened {
+		err = s.write(entry{Event: "run", Command: s.name, Version: version.Version})
+	}
+	if err == nil {
+		s.opened = true
+		err = s.write(entry{Event: "begin", Step: step})
+	}
+	if err == nil {
+		s.begun = true
 		return nil
 	}
-	e := s.env
-	j := &journal.Journal{Path: e.Journal, Clock: e.Clock, Command: s.name, Scrub: e.Scrub, Warn: e.Progress.Warn}
-	err := j.Open()
+	state, again := "nothing has been changed", "run the command again"
+	if s.begun {
+		state, again = "stopped before the next step", again+": it continues where it stopped"
+	}
+	if cause, ok := errors.AsType[*os.PathError](err); ok { // the message already contains the path
+		err = cause.Err
+	}
+	return report.Remedied(fmt.Errorf("the journal %s cannot be written: %w; %s", path, err, state),
+		"free space on that disk, or name another file with --journal, and "+again)
+}
+
+// ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a warning.
+func (s *Session) ended(e entry, err error) {
+	if err != nil {
+		e.Error = err.Error()
+		if s.env.Scrub != nil {
+			e.Error = s.env.Scrub(e.Error)
+		}
+	}
+	if err := s.write(e); err != nil {
+		s.env.Progress.Warn("the journal cannot be written: %v", err)
+	}
+}
+
+// write appends a line and syncs the file.
+func (s *Session) write(e entry) error {
+	if s.file == nil {
+		return nil
+	}
+	e.Time = s.env.Clock.Now().UTC()
+	line, err := json.Marshal(e)
 	if err == nil {
-		s.journal = j
+		_, err = s.file.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = s.file.Sync()
+	}
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // pipes and terminals do not sync, and need not
+		return nil
 	}
 	return err
 }
 
 // Close records how the run ended.
 func (s *Session) Close(err error) {
-	if s.journal != nil {
-		s.journal.Close(err)
+	if s.opened {
+		s.ended(entry{Event: "end"}, err)
 	}
+	_ = s.file.Close() // each line is already synced
 }
 
 // Done returns what the steps have changed.
@@ -75,32 +144,29 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 	if ctx.Err() != nil {
 		return s.stopped(ctx, step.Name)
 	}
+	if !step.ReadOnly {
+		if err := s.begin(step.Name); err != nil {
+			return err
+		}
+	}
 	var mu sync.Mutex // steps may do several things at a time
 	before := len(s.done)
-	note := func(format string, args ...any) {
+	err := step.Do(ctx, func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
 		s.done = append(s.done, fmt.Sprintf(format, args...))
-	}
+	})
 	if !step.ReadOnly {
-		if err := s.Open(); err != nil {
-			return err
+		event := "done"
+		if err != nil {
+			event = "failed"
 		}
-		if err := s.journal.Begin(step.Name); err != nil {
-			return err
-		}
+		s.ended(entry{Event: event, Step: step.Name, Detail: s.done[before:]}, err)
 	}
-	err := step.Do(ctx, note)
-	if !step.ReadOnly {
-		s.journal.Finish(step.Name, err, s.done[before:]...)
-	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err != nil && ctx.Err() == nil:
 		s.env.Progress.Fail("") // what the step has begun to show
-	}
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx)) {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), err != nil && errors.Is(err, context.Cause(ctx)):
 		return s.stopped(ctx, step.Name)
 	}
 	return err
@@ -112,15 +178,15 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 		What: fmt.Sprintf("stopped before the end of step %q", step), Err: context.Cause(ctx),
 		Fix: "run the same command again: it continues where it stopped",
 	}
-	if s.journal == nil {
+	if !s.opened {
 		e.Err = fmt.Errorf("%w; nothing was changed", e.Err)
 		return e
 	}
 	if s.back != "" {
 		e.Fix += "; " + s.back
 	}
-	if path := s.journal.Path; path != "" {
-		e.Fix += "; what was done is in " + path
+	if s.file != nil {
+		e.Fix += "; what was done is in " + s.file.Name()
 	}
 	return e
 }

@@ -32,7 +32,7 @@ import (
 const Namespace = "kube-system"
 
 // Labels are those of the release's Pods and workloads.
-var Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": engine.DefaultRelease}
+var Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": cluster.DefaultRelease}
 
 // Env is a command's environment with --yes and without a terminal.
 type Env struct {
@@ -63,7 +63,7 @@ func New(t *testing.T, objects ...runtime.Object) *Env {
 		}
 	})
 	e.Env = &engine.Env{
-		Cluster: cluster.NewForTest(e.Kube), Helm: e.Releases, Prompt: prompt.NewRefusing(), Clock: e.Time, Release: engine.DefaultRelease, Yes: true,
+		Cluster: cluster.NewForTest(e.Kube), Helm: e.Releases, Prompt: prompt.NewRefusing(), Clock: e.Time, Release: cluster.DefaultRelease, Yes: true,
 		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time), Out: &e.Stdout, ErrOut: &e.Stderr, Journal: filepath.Join(t.TempDir(), "journal"),
 	}
 	return e

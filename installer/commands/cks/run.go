@@ -205,7 +205,7 @@ func (t *task) run(ctx context.Context) error {
 	return e.Run(ctx, engine.Operation{
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
-		Show:  func(w io.Writer) error { return p.Write(w, e.StyleOf(w)) },
+		Show:  p.Write,
 		Check: func(context.Context) error { return p.judge(t.Ignore) },
 		Done: func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted"))

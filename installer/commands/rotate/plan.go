@@ -110,7 +110,7 @@ func next(holder string, taken map[string]bool, account map[string]cloudapi.User
 }
 
 // show prints the plan for a person.
-func (r *run) show(w io.Writer) error {
+func (r *run) show(w io.Writer, _ report.Style) error {
 	p := r.plan
 	var b strings.Builder
 	head, kept := "Rotation of the keys in Secret %s, account %q:\n", "So the old keys still work afterwards:\n"

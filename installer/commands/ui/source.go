@@ -28,7 +28,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/engine/watch"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -125,9 +124,9 @@ func (s *Source) Run(ctx context.Context) {
 	for _, part := range []func(context.Context){s.watched.run, s.probe, s.inspectAgain} {
 		all.Go(func() { part(ctx) })
 	}
-	for watch.Pause(ctx, time.Hour, s.arrived) {
+	for sleep(ctx, time.Hour, s.arrived) {
 		s.publish()
-		watch.Pause(ctx, quiet, nil)
+		sleep(ctx, quiet, nil)
 	}
 }
 
@@ -165,6 +164,17 @@ func signal(c chan<- struct{}) {
 	}
 }
 
+// sleep waits for a time, or for a signal; false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+	case <-or:
+	}
+	return true
+}
+
 // probe asks the API server whether it is there: a watch on a server that hangs shows no error for a minute.
 func (s *Source) probe(ctx context.Context) {
 	for {
@@ -178,7 +188,7 @@ func (s *Source) probe(ctx context.Context) {
 		answered(&s.kube, err)
 		s.mu.Unlock()
 		signal(s.arrived)
-		if !watch.Pause(ctx, probeEvery, nil) {
+		if !sleep(ctx, probeEvery, nil) {
 			return
 		}
 	}
@@ -195,7 +205,7 @@ func (s *Source) inspectAgain(ctx context.Context) {
 		}
 		s.take(&report, facts)
 		pause := min(3*time.Since(began), s.o.Interval)
-		if !watch.Pause(ctx, pause, nil) || !watch.Pause(ctx, s.o.Interval-pause, s.due) {
+		if !sleep(ctx, pause, nil) || !sleep(ctx, s.o.Interval-pause, s.due) {
 			return
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -170,13 +171,9 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 // marked returns an object with what Helm writes on one that it creates.
 func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
-	for key, value := range map[string]string{
-		"labels/app.kubernetes.io/managed-by": "Helm", "annotations/meta.helm.sh/release-name": c.Release,
-		"annotations/meta.helm.sh/release-namespace": c.Namespace,
-	} {
-		of, name, _ := strings.Cut(key, "/")
-		_ = unstructured.SetNestedField(o.Object, value, "metadata", of, name) // metadata is a mapping
-	}
+	o.SetLabels(labels.Merge(o.GetLabels(), labels.Set{"app.kubernetes.io/managed-by": "Helm"}))
+	release := labels.Set{"meta.helm.sh/release-name": c.Release, "meta.helm.sh/release-namespace": c.Namespace}
+	o.SetAnnotations(labels.Merge(o.GetAnnotations(), release))
 	return o
 }
 

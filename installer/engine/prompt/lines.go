@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // NewLines makes a Prompter that writes each question as a line to out and
@@ -94,7 +96,7 @@ func (q *Question) parse(line string) (string, error) {
 
 // read reads a line, a secret without echo where a person types it.
 func (l *lines) read(secret bool) (line string, err error) {
-	if fd, ok := terminal(l.raw); secret && ok && l.in.Buffered() == 0 {
+	if fd, ok := report.Terminal(l.raw); secret && ok && l.in.Buffered() == 0 {
 		var text []byte
 		text, err = term.ReadPassword(fd)
 		line = string(text)

@@ -73,7 +73,7 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 		return "", context.Cause(ctx)
 	}
 	restore := func() {}
-	if fd, ok := terminal(in); ok {
+	if fd, ok := report.Terminal(in); ok {
 		if state, err := term.GetState(fd); err == nil {
 			restore = func() { _ = term.Restore(fd, state) } // nothing better to do on the way out
 		}
@@ -100,21 +100,11 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 // secret otherwise. What is no terminal is left alone.
 func hideInput(v any) (restore func()) {
 	in, readable := v.(surveyterminal.FileReader)
-	if _, ok := terminal(v); ok && readable {
+	if _, ok := report.Terminal(v); ok && readable {
 		r := surveyterminal.NewRuneReader(surveyterminal.Stdio{In: in})
 		if r.SetTermMode() == nil {
 			return func() { _ = r.RestoreTermMode() }
 		}
 	}
 	return func() {}
-}
-
-// terminal is v's descriptor when v is a terminal.
-func terminal(v any) (int, bool) {
-	f, ok := v.(interface{ Fd() uintptr })
-	if !ok {
-		return 0, false
-	}
-	fd := int(f.Fd())
-	return fd, term.IsTerminal(fd)
 }

@@ -22,22 +22,21 @@ type Progress struct {
 
 	w     io.Writer
 	style Style
-	clock clock.WithTicker
+	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	title   string // of the open step; "" = none
 	started time.Time
 	frame   int
-	drawn   bool // a spinner line stands on the terminal
-	stop    chan struct{}
-	stopped chan struct{}
+	drawn   bool        // a spinner line stands on the terminal
+	spinner *time.Timer // draws the next frame of the open step
 }
 
 // spinnerPeriod is the time between two frames on a terminal.
 const spinnerPeriod = 120 * time.Millisecond
 
 // NewProgress writes to w, normally stderr. c nil means the real clock.
-func NewProgress(w io.Writer, s Style, c clock.WithTicker) *Progress {
+func NewProgress(w io.Writer, s Style, c clock.PassiveClock) *Progress {
 	if c == nil {
 		c = clock.RealClock{}
 	}
@@ -54,9 +53,18 @@ func (p *Progress) Step(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.title, p.started = fmt.Sprintf(format, args...), p.clock.Now()
 	if p.style.TTY && !p.Quiet {
-		p.stop, p.stopped = make(chan struct{}), make(chan struct{})
 		p.draw()
-		go p.spin(p.stop, p.stopped, p.clock.NewTicker(spinnerPeriod))
+		p.spinner = time.AfterFunc(spinnerPeriod, p.spin)
+	}
+}
+
+func (p *Progress) spin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.drawn { // the step may have ended meanwhile
+		p.frame++
+		p.draw()
+		p.spinner.Reset(spinnerPeriod)
 	}
 }
 
@@ -110,10 +118,11 @@ func (p *Progress) say(y Symbol, format string, args ...any) {
 
 // end closes the open step, if there is one.
 func (p *Progress) end(y Symbol, detail string) {
-	p.halt()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
+	if p.clear(); p.spinner != nil {
+		p.spinner.Stop()
+	}
 	text := p.title
 	p.title = ""
 	if text == "" || y == SymbolSkipped || p.Quiet && y != SymbolFailed {
@@ -128,34 +137,6 @@ func (p *Progress) end(y Symbol, detail string) {
 	p.print(p.style.Indented(p.style.Symbol(y)+" ", p.style.SymbolWidth()+1, text))
 }
 
-// halt ends the spinner.
-func (p *Progress) halt() {
-	p.mu.Lock()
-	stop, stopped := p.stop, p.stopped
-	p.stop, p.stopped = nil, nil
-	p.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		<-stopped
-	}
-}
-
-func (p *Progress) spin(stop, stopped chan struct{}, t clock.Ticker) {
-	defer close(stopped)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-t.C():
-			p.mu.Lock()
-			p.frame++
-			p.draw()
-			p.mu.Unlock()
-		}
-	}
-}
-
 // draw shows the open step on the terminal's last line. The caller holds mu.
 func (p *Progress) draw() {
 	frames := []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
@@ -163,8 +144,8 @@ func (p *Progress) draw() {
 		frames = []string{"|", "/", "-", "\\"}
 	}
 	title := []rune(p.title)
-	if room := p.style.Width - 3; p.style.Width > 0 && len(title) > room {
-		title = title[:max(room, 0)]
+	if p.style.Width > 0 {
+		title = title[:min(len(title), max(p.style.Width-3, 0))]
 	}
 	p.clear()
 	p.print(frames[p.frame%len(frames)] + " " + string(title))

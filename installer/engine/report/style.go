@@ -4,8 +4,8 @@
 package report
 
 import (
+	"cmp"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,60 +45,42 @@ func (s Style) Commands(text string) string {
 // Detect decides the style for w: colour by the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, width by the terminal
 // (COLUMNS overrides). getenv looks up an environment variable, as os.Getenv.
 func Detect(w io.Writer, color string, getenv func(string) string) Style {
-	width, tty := terminalWidth(w)
+	width := 0
+	fd, tty := Terminal(w)
+	if tty {
+		if width, _, _ = term.GetSize(fd); width < 1 {
+			width = 80
+		}
+	}
 	return decide(color, tty, width, getenv)
 }
 
 func decide(color string, tty bool, width int, getenv func(string) string) Style {
-	s := Style{TTY: tty, Width: width, Unicode: unicodeLocale(getenv)}
-	termName := getenv("TERM")
-	if termName == "dumb" {
-		s.TTY = false
-	}
+	name, force := getenv("TERM"), getenv("CLICOLOR_FORCE")
+	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8")) // terminals of today are UTF-8
+	s := Style{TTY: tty && name != "dumb", Width: width}
+	s.Unicode = name != "dumb" && name != "linux" && strings.Contains(strings.ReplaceAll(locale, "-", ""), "utf8")
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		s.Width = n
 	}
-	force := getenv("CLICOLOR_FORCE")
 	switch {
 	case color != ColorAuto:
 		s.Color = color == ColorAlways
 	case getenv("NO_COLOR") != "":
-	case force != "" && force != "0":
-		s.Color = true
 	default:
-		s.Color = tty && termName != "dumb"
+		s.Color = s.TTY || force != "" && force != "0"
 	}
 	return s
 }
 
-// unicodeLocale follows the locale variables; without any of them a terminal of today is assumed.
-func unicodeLocale(getenv func(string) string) bool {
-	if t := getenv("TERM"); t == "dumb" || t == "linux" {
-		return false
-	}
-	for _, k := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := getenv(k); v != "" {
-			v = strings.ToLower(v)
-			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
-		}
-	}
-	return true
-}
-
-func terminalWidth(w io.Writer) (width int, tty bool) {
-	f, ok := w.(interface{ Fd() uintptr })
+// Terminal returns the descriptor of v, and whether v is a terminal.
+func Terminal(v any) (fd int, ok bool) {
+	f, ok := v.(interface{ Fd() uintptr })
 	if !ok {
 		return 0, false
 	}
-	fd := int(f.Fd())
-	if !term.IsTerminal(fd) {
-		return 0, false
-	}
-	width, _, err := term.GetSize(fd)
-	if err != nil || width < 1 {
-		width = 80
-	}
-	return width, true
+	fd = int(f.Fd())
+	return fd, term.IsTerminal(fd)
 }
 
 // Paint is a colour of a piece of text: what the terminal's code for it has between [ and m.
@@ -114,24 +96,13 @@ const (
 	Strong  Paint = "1"
 )
 
-// SignPaint is the colour of the mark of a change: + for what is made, ~ for what is changed, - for what is removed.
-func SignPaint(sign string) Paint {
-	switch sign {
-	case "+":
-		return Good
-	case "-":
-		return Bad
-	}
-	return Caution
-}
+// signs are the marks of changes: what is made, changed or removed.
+var signs = map[string]Paint{"+": Good, "~": Caution, "!": Caution, "-": Bad}
 
-// Marked colours the mark of a change at the beginning of a line; see SignPaint.
+// Marked colours the mark of a change at the beginning of a line.
 func (s Style) Marked(line string) string {
-	sign, text, found := strings.Cut(line, " ")
-	if !found || !slices.Contains([]string{"+", "-", "~", "!"}, sign) {
-		return line
-	}
-	return s.Paint(SignPaint(sign), sign) + " " + text
+	sign, _, _ := strings.Cut(line, " ")
+	return s.Paint(signs[sign], sign) + line[len(sign):]
 }
 
 // Paint colours text where the style allows it.

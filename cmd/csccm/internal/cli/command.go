@@ -84,7 +84,7 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 	}
 	flags := cmd.Flags()
 	if has&FlagRelease != 0 {
-		flags.StringVar(&g.Release, "release", engine.DefaultRelease, "name of the Helm release")
+		flags.StringVar(&g.Release, "release", cluster.DefaultRelease, "name of the Helm release")
 	}
 	if has&FlagCloud != 0 {
 		flags.StringVar(&g.CloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
@@ -229,7 +229,7 @@ func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *cloud.Cloud, 
 	if err == nil && cs == nil {
 		cs, err = cloud.OfSecret(ctx, c)
 		if errors.Is(err, cloud.ErrNoCredentials) {
-			if wrong := ReleaseHere(ctx, c, engine.DefaultRelease); wrong != nil {
+			if wrong := ReleaseHere(ctx, c, cluster.DefaultRelease); wrong != nil {
 				return nil, nil, wrong
 			}
 		}

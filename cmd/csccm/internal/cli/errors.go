@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -90,7 +89,7 @@ func (g *Globals) commands(text string) string {
 	if g.command == nil {
 		return text
 	}
-	return commandline.Carry(text, g.command, g.Connection)
+	return Carry(text, g.command, g.Connection)
 }
 
 // RemedyOf returns what would be right, or "" where nobody knows.

@@ -16,13 +16,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -86,7 +84,7 @@ func (g *Globals) Inside(config *rest.Config, command string) *Globals {
 	in := New(Streams{In: strings.NewReader(""), Out: g.ErrOut, ErrOut: g.ErrOut, Getenv: g.Getenv})
 	in.Color, in.Verbosity, in.Quiet, in.Yes = g.Color, g.Verbosity, g.Quiet, true
 	in.running, in.Format, in.FailOn = command, "text", string(check.SeverityError)
-	in.Release, in.RolloutTimeout = engine.DefaultRelease, rollout.DefaultTimeout
+	in.Release, in.RolloutTimeout = cluster.DefaultRelease, rollout.DefaultTimeout
 	none, wrap := os.DevNull, in.Kube.WrapConfigFn
 	in.Kube.KubeConfig, in.Kube.APIServer = &none, &config.Host
 	in.Kube.WrapConfigFn = func(*rest.Config) *rest.Config { return wrap(rest.CopyConfig(config)) }
@@ -134,7 +132,9 @@ func (g *Globals) Validate() error {
 // Interactive reports whether the command may ask. Both ends must be a terminal:
 // answers come from stdin, questions go to stderr.
 func (g *Globals) Interactive() bool {
-	return !g.NonInteractive && g.Getenv("CI") == "" && isTerminal(g.In) && isTerminal(g.ErrOut)
+	_, in := report.Terminal(g.In)
+	_, out := report.Terminal(g.ErrOut)
+	return in && out && !g.NonInteractive && g.Getenv("CI") == ""
 }
 
 // Style is how to draw on w, g.Out or g.ErrOut.
@@ -170,11 +170,6 @@ func (g *Globals) Debugf() func(format string, v ...any) {
 		return func(string, ...any) {}
 	}
 	return func(format string, v ...any) { _, _ = fmt.Fprintf(g.ErrOut, "debug: "+format+"\n", v...) }
-}
-
-func isTerminal(v any) bool {
-	f, ok := v.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // StateDir is where csccm keeps records of what it changed.

@@ -4,14 +4,18 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/engine/watch"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // WatchFlags are those of commands that can show their result again and again.
@@ -60,17 +64,92 @@ func (f *WatchFlags) Validate() error {
 	return nil
 }
 
-// Repeat shows rounds as the flags say: one, one after the other, or until nothing fails.
-func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look watch.Round) error {
-	w := watch.Watch{Out: g.Out, ErrOut: g.ErrOut, Style: g.Style(g.Out), Format: g.Format, Interval: f.interval}
+// Round looks once and writes a report. open says what is not well, for a line while csccm waits.
+type Round = func(ctx context.Context, out io.Writer) (open string, err error)
+
+// Repeat shows rounds as the flags say.
+func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look Round) error {
 	switch {
 	case f.wait:
-		return w.Until(ctx, f.limit, ErrTimeout, func(err error) bool { return ExitCode(err) == report.ExitUsage }, look)
+		return f.untilWell(ctx, g, look)
 	case f.On:
-		return Watched(w.Forever(ctx, look))
+		return Watched(f.forever(ctx, g, look))
 	}
 	_, err := look(ctx, g.Out)
 	return err
+}
+
+// forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest round alone; elsewhere rounds
+// follow each other, YAML documents apart by "---". What a report says by its exit code is no reason to stop; another error is.
+func (f *WatchFlags) forever(ctx context.Context, g *Globals, look Round) error {
+	style := g.Style(g.Out)
+	for {
+		var round bytes.Buffer
+		_, err := look(ctx, &round)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var said *report.Error
+		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
+			return err
+		}
+		head := ""
+		if g.Format == "yaml" {
+			head = "---\n"
+		} else if g.Format != "json" && style.TTY {
+			now := style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", f.interval, time.Now().Format(time.TimeOnly)))
+			head = terminal.Own("\x1b[H\x1b[2J") + now + "\n\n" // to the top, and what is below is removed
+		}
+		if _, err := io.WriteString(g.Out, head+round.String()); err != nil {
+			return err
+		}
+		f.pause(ctx)
+	}
+}
+
+func (f *WatchFlags) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(f.interval):
+	}
+}
+
+// untilWell looks until a round has no error, or one of usage, and writes that round alone. After the limit it writes the last
+// round that ended, and returns an error. It also waits for an API server that does not answer.
+func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) error {
+	limited := ctx
+	if f.limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, f.limit, ErrTimeout)
+		defer cancel()
+	}
+	var last bytes.Buffer
+	for said := ""; ; f.pause(limited) {
+		var now bytes.Buffer
+		open, err := look(limited, &now)
+		ended := limited.Err() != nil
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !ended || last.Len() == 0 {
+			last = now
+		}
+		if ended || err == nil || ExitCode(err) == report.ExitUsage {
+			if _, werr := g.Out.Write(last.Bytes()); werr != nil {
+				return werr
+			}
+			if ended {
+				err = report.Remedied(fmt.Errorf("%w after %s (--timeout): %s", ErrTimeout, f.limit, said), "correct what the report says, or raise --timeout")
+			}
+			return err
+		}
+		if open = cmp.Or(open, err.Error()); said != open {
+			said = open
+			if _, err := fmt.Fprintf(g.ErrOut, "waiting: %s\n", open); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // Watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.

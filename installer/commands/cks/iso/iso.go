@@ -27,9 +27,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/images"
 )
@@ -267,14 +267,14 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 	}
 	values = helm.MergeValues(map[string]any{"image": map[string]any{"tag": chart.AppVersion()}}, values)
 	values = helm.MergeValues(values, map[string]any{"adoptNodes": true, "image": map[string]any{"digest": ""}})
-	manifest, err := helm.Template(ctx, metav1.NamespaceSystem, helm.ApplyRequest{Name: engine.DefaultRelease, Chart: chart, KubeVersion: kubeVersion, Values: values})
+	manifest, err := helm.Template(ctx, metav1.NamespaceSystem, helm.ApplyRequest{Name: cluster.DefaultRelease, Chart: chart, KubeVersion: kubeVersion, Values: values})
 	if err != nil {
 		return "", err
 	}
 	objects, err := diff.Parse(manifest)
 	out := ""
 	for i := range objects {
-		annotations := map[string]string{"meta.helm.sh/release-name": engine.DefaultRelease, "meta.helm.sh/release-namespace": metav1.NamespaceSystem}
+		annotations := map[string]string{"meta.helm.sh/release-name": cluster.DefaultRelease, "meta.helm.sh/release-namespace": metav1.NamespaceSystem}
 		for k, v := range objects[i].GetAnnotations() {
 			annotations[k] = v
 		}

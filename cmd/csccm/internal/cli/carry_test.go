@@ -1,15 +1,13 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package commandline_test
+package cli
 
 import (
 	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"github.com/csccm/csccm/installer/engine/commandline"
 )
 
 // Checks run at once, and each completes its remedy: cobra changes a command that is asked for its flags.
@@ -28,7 +26,7 @@ func TestCarryAtOnce(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				const want = "run csccm migrate-rules --release ccm again"
-				if got := commandline.Carry("run csccm migrate-rules again", doctor, func() []string { return nil }); got != want {
+				if got := Carry("run csccm migrate-rules again", doctor, func() []string { return nil }); got != want {
 					t.Errorf("%q, want %q", got, want)
 				}
 			})

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watch
+package cli
 
 import (
 	"bytes"
@@ -19,12 +19,11 @@ import (
 )
 
 var (
-	errOver  = errors.New("timed out")
-	errUsage = errors.New("wrong usage")
+	errUsage = Usagef("wrong usage")
 	errUser  = errors.New("interrupted")
 )
 
-// until runs Until with a limit of a minute and a round every ten seconds, and interrupts it after some time.
+// until waits with a limit of a minute and a round every ten seconds, and is interrupted after some time.
 func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes.Buffer, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -32,8 +31,8 @@ func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes
 	if interrupt > 0 {
 		defer time.AfterFunc(interrupt, func() { cancel(errUser) }).Stop()
 	}
-	w := Watch{Out: &out, ErrOut: &errOut, Interval: 10 * time.Second}
-	err = w.Until(ctx, time.Minute, errOver, func(err error) bool { return errors.Is(err, errUsage) }, look)
+	f := WatchFlags{wait: true, interval: 10 * time.Second, limit: time.Minute}
+	err = f.Repeat(ctx, &Globals{Streams: Streams{Out: &out, ErrOut: &errOut}}, look)
 	return out, errOut, err
 }
 
@@ -72,13 +71,13 @@ func TestUntilEnds(t *testing.T) {
 		text, out string
 		took      time.Duration
 	}{
-		{"out of time", 0, fails, errOver, "timed out after 1m0s (--timeout): NODE-004", "report\n", time.Minute},
+		{"out of time", 0, fails, ErrTimeout, "timed out after 1m0s (--timeout): NODE-004", "report\n", time.Minute},
 		{"interrupted", 5 * time.Second, fails, errUser, "interrupted", "", 5 * time.Second},
 		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage, "wrong usage", "", 0},
 		{"a round that does not end by itself", 0, func(ctx context.Context, _ io.Writer) (string, error) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
-		}, errOver, "timed out after 1m0s (--timeout): ", "", time.Minute},
+		}, ErrTimeout, "timed out after 1m0s (--timeout): ", "", time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +96,8 @@ func TestUntilEnds(t *testing.T) {
 // What a report does not say by its exit code ends a watch.
 func TestForeverEnds(t *testing.T) {
 	t.Parallel()
-	w := Watch{Out: io.Discard, Interval: time.Hour}
-	err := w.Forever(t.Context(), func(context.Context, io.Writer) (string, error) { return "", errUsage })
+	f := WatchFlags{On: true, interval: time.Hour}
+	g := New(Streams{Out: io.Discard, ErrOut: io.Discard, Getenv: func(string) string { return "" }})
+	err := f.Repeat(t.Context(), g, func(context.Context, io.Writer) (string, error) { return "", errUsage })
 	require.ErrorIs(t, err, errUsage)
 }

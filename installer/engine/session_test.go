@@ -1,9 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package journal
+package engine
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,22 +19,30 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func at(path string) *Journal {
-	return &Journal{
-		Path: path, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)), Command: "install",
+// at returns a session with a journal, and its progress.
+func at(path string) (*Session, *bytes.Buffer) {
+	var said bytes.Buffer
+	e := &Env{
+		Journal: path, Clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), Progress: report.NewProgress(&said, report.Style{}, nil),
 		Scrub: func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
 	}
+	return e.Session("install", ""), &said
+}
+
+// secret is a step that creates something, and fails with err.
+func secret(err error) Step {
+	return Step{Name: "Secret", Do: func(_ context.Context, note Note) error {
+		note("created")
+		return err
+	}}
 }
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "journal.jsonl")
 	for range 2 { // the next run is appended
-		j := at(path)
-		require.NoError(t, j.Open())
-		require.NoError(t, j.Begin("Secret"))
-		j.Finish("Secret", errors.New("the canary died"), "created")
-		j.Close(errors.New("the canary died"))
+		s, _ := at(path)
+		s.Close(s.Run(t.Context(), secret(errors.New("the canary died"))))
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -50,31 +60,30 @@ func TestJournal(t *testing.T) {
 // A journal that cannot be written is an error before anything is changed, and the message says what to do.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
-	err := at("/dev/full").Open()
+	s, _ := at("/dev/full")
+	err := s.Run(t.Context(), secret(nil))
 	require.EqualError(t, err, "the journal /dev/full cannot be written: no space left on device; nothing has been changed")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again", e.Remedy())
-	require.ErrorContains(t, at(filepath.Join(os.DevNull, "journal")).Open(), "not a directory; nothing has been changed")
+	require.Empty(t, s.Done())
+	s, _ = at(filepath.Join(os.DevNull, "journal"))
+	require.ErrorContains(t, s.Run(t.Context(), secret(nil)), "not a directory; nothing has been changed")
 }
 
 // A disk that fills up during a run stops it before the next step.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
-	j := at(filepath.Join(t.TempDir(), "journal"))
-	require.NoError(t, j.Open())
-	require.NoError(t, j.Begin("one"))
-	require.NoError(t, j.file.Close())
-	var err error
-	j.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	require.NoError(t, err)
-	var said string
-	j.Warn = func(format string, _ ...any) { said = format }
-	j.Finish("one", nil)
-	require.Contains(t, said, "cannot be written", "Finish only warns")
-	err = j.Begin("two")
+	s, said := at(filepath.Join(t.TempDir(), "journal"))
+	err := s.Run(t.Context(), Step{Name: "one", Do: func(context.Context, Note) (err error) {
+		require.NoError(t, s.file.Close())
+		s.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		return err
+	}}, secret(nil))
+	require.Contains(t, said.String(), "cannot be written", "the end of a step only warns")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Contains(t, err.Error(), "stopped before the next step")
 	require.Contains(t, e.Remedy(), "it continues where it stopped")
+	require.Empty(t, s.Done())
 }

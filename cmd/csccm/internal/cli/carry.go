@@ -1,9 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commandline completes the command lines that csccm prints: pasted, they work on the same cluster, namespace and
-// CloudStack as the command that printed them, and with the same choices.
-package commandline
+package cli
 
 import (
 	"regexp"
@@ -26,15 +24,16 @@ var carried = []string{
 	"skip-taint", "skip-check", "skip-self-test",
 }
 
-// line matches a command line and words that may follow it; those of kubectl are in quotes.
-var line = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
+// commandLine matches a command line and words that may follow it; those of kubectl are in quotes.
+var commandLine = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 
 // looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and checks ask at once.
 var looking sync.Mutex
 
-// Carry completes the command lines in a text that a running command prints. connected returns how that one reaches the cluster.
+// Carry completes the command lines in a text that a running command prints: pasted, they work on the same cluster, namespace and
+// CloudStack, and with the same choices. connected returns how that command reaches the cluster.
 func Carry(text string, running *cobra.Command, connected func() []string) string {
-	lines := line.FindAllStringIndex(text, -1)
+	lines := commandLine.FindAllStringIndex(text, -1)
 	if len(lines) == 0 {
 		return text // most texts: no configuration is read for them
 	}
@@ -51,7 +50,7 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 				continue
 			}
 			stop -= len(strings.Join(append([]string{""}, rest...), " "))
-			args = flags(running, target, connection)
+			args = repeated(running, target, connection)
 		}
 		b.WriteString(text[end:stop])
 		end = stop
@@ -63,9 +62,9 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	return b.String() + text[end:]
 }
 
-// flags are those of the running command that a command line of target repeats. The context is named even where it is the
+// repeated returns the flags of the running command that a command line of target repeats. The context is named even where it is the
 // current one; commands of CKS need no cluster.
-func flags(running, target *cobra.Command, connection []string) []string {
+func repeated(running, target *cobra.Command, connection []string) []string {
 	var args []string
 	if parent := running.Parent(); parent == nil || parent.Name() != "cks" {
 		args = append(args, connection...)
