@@ -17,7 +17,7 @@ import (
 	"k8s.io/cloud-provider/node/helpers"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -120,8 +120,8 @@ func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 // wrote it last. It leaves out nodes that the controller has not begun with, and those whose addresses it leaves to the kubelet.
 func addresses(f *Facts) Finding {
 	var rules node.AddressRules
-	internal, _ := family.Argument(f.Words(), "node-internal-cidrs")
-	external, _ := family.Argument(f.Words(), "node-external-cidrs")
+	internal, _ := cluster.Argument(f.Words(), "node-internal-cidrs")
+	external, _ := cluster.Argument(f.Words(), "node-external-cidrs")
 	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
 	rules.External, _ = node.ParseCIDRs(external)
 	var odd []Object

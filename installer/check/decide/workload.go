@@ -50,7 +50,7 @@ func imagesOf(pod *corev1.PodSpec) []string {
 
 // RegisteredAs returns the name under which the controller keeps the cluster's entry in CloudStack's UI; "" if it keeps none.
 func (w *Workload) RegisteredAs() string {
-	name, _ := family.Argument(w.words, "register-cluster")
+	name, _ := cluster.Argument(w.words, "register-cluster")
 	return name
 }
 

@@ -46,7 +46,7 @@ func Decide(ctx context.Context, e *engine.Env, manifest string) ([]Refusal, err
 // PolicyOf returns the policy of a controller that is started with these words. set is false where they have no
 // --tenancy: then a controller that knows the flag works with the default policy, and an older one with none.
 func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
-	text, set := family.Argument(words, "tenancy")
+	text, set := cluster.Argument(words, "tenancy")
 	if strings.TrimSpace(text) == "" {
 		return tenancy.Default(), set, nil
 	}
@@ -58,7 +58,7 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 func Words(pod *corev1.PodSpec) []string {
 	var out []string
 	for i := range pod.Containers {
-		out = slices.Concat(out, family.Arguments(&pod.Containers[i]))
+		out = slices.Concat(out, cluster.Arguments(&pod.Containers[i]))
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -92,20 +91,9 @@ type Identity struct {
 }
 
 // IdentityOf reads the controller's flags among the words that it is started with.
-func IdentityOf(words []string) Identity {
-	var out Identity
-	for i, w := range words {
-		name, value, joined := strings.Cut(w, "=")
-		if !joined && i+1 < len(words) {
-			value = words[i+1]
-		}
-		switch name {
-		case "--cluster-id":
-			out.Flag = value
-		case "--cluster-name":
-			out.Name = value
-		}
-	}
+func IdentityOf(words []string) (out Identity) {
+	out.Flag, _ = Argument(words, "cluster-id")
+	out.Name, _ = Argument(words, "cluster-name")
 	return out
 }
 

@@ -24,12 +24,13 @@ func TestIdentity(t *testing.T) {
 		want   string
 		asked  bool
 	}{
-		"nothing":             {nil, "", "the-uid", true},
-		"the common name":     {[]string{"--cluster-name=kubernetes"}, "", "the-uid", true},
-		"a name":              {[]string{"--cluster-name", "prod"}, "", "prod", false},
-		"cloud-config":        {[]string{"--cluster-name=prod"}, "lab", "lab", false},
-		"flag":                {[]string{"--v=2", "--cluster-id=mine", "--cluster-name=prod"}, "lab", "mine", false},
-		"flag with its value": {[]string{"--cluster-id", "mine"}, "", "mine", false},
+		"nothing":              {nil, "", "the-uid", true},
+		"the common name":      {[]string{"--cluster-name=kubernetes"}, "", "the-uid", true},
+		"a name":               {[]string{"--cluster-name", "prod"}, "", "prod", false},
+		"cloud-config":         {[]string{"--cluster-name=prod"}, "lab", "lab", false},
+		"flag":                 {[]string{"--v=2", "--cluster-id=mine", "--cluster-name=prod"}, "lab", "mine", false},
+		"the last flag counts": {[]string{"--cluster-id=a", "--cluster-id=b"}, "", "b", false},
+		"flag with its value":  {[]string{"--cluster-id", "mine"}, "", "mine", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

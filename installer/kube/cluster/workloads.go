@@ -108,6 +108,29 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	return slices.Min(namespaces)
 }
 
+// Arguments are the command line of a container.
+func Arguments(c *corev1.Container) []string { return slices.Concat(c.Command, c.Args) }
+
+// Argument finds a flag in either of its forms; the last one counts.
+func Argument(args []string, name string) (value string, found bool) {
+	for i, a := range args {
+		a, isFlag := strings.CutPrefix(a, "-")
+		key, v, joined := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+		switch {
+		case !isFlag || key != name:
+			continue
+		case joined:
+			value = strings.Trim(v, `"`)
+		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+			value = args[i+1]
+		default:
+			value = "true"
+		}
+		found = true
+	}
+	return value, found
+}
+
 // PodReady reports whether a Pod is ready.
 func PodReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {

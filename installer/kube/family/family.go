@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +52,7 @@ const usualName = "cloud-controller-manager"
 
 // ofContainer judges by the arguments, which images that were mirrored or built by hand keep, then by the image.
 func ofContainer(c *corev1.Container, name string) Family {
-	provider, _ := Argument(Arguments(c), "cloud-provider")
+	provider, _ := cluster.Argument(cluster.Arguments(c), "cloud-provider")
 	switch {
 	case strings.Contains(c.Image, "leaseweb"), provider == "cloudstack":
 		return Leaseweb
@@ -63,30 +62,6 @@ func ofContainer(c *corev1.Container, name string) Family {
 		return Other
 	}
 	return ""
-}
-
-// Arguments are the command line of a container.
-func Arguments(c *corev1.Container) []string { return slices.Concat(c.Command, c.Args) }
-
-// Argument finds a flag in either of its forms.
-func Argument(args []string, name string) (value string, found bool) {
-	for i, a := range args {
-		a, isFlag := strings.CutPrefix(a, "-")
-		if !isFlag {
-			continue
-		}
-		key, value, joined := strings.Cut(strings.TrimPrefix(a, "-"), "=")
-		switch {
-		case key != name:
-		case joined:
-			return strings.Trim(value, `"`), true
-		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
-			return args[i+1], true
-		default:
-			return "true", true
-		}
-	}
-	return "", false
 }
 
 // What a takeover writes to the workload that it stops.
@@ -174,9 +149,9 @@ func Find(ctx context.Context, kube kubernetes.Interface, release, namespace str
 func (o *Own) add(w *cluster.Workload) {
 	o.Installed, o.Ready = true, o.Ready+w.Ready
 	o.Workloads = append(o.Workloads, of(w))
-	o.Words = Arguments(&w.Pod.Containers[0])
+	o.Words = cluster.Arguments(&w.Pod.Containers[0])
 	o.Lease = *cmp.Or(LeaseOf(o.Words), &o.Lease)
-	o.InstanceTypeFormat, _ = Argument(o.Words, "instance-type-format")
+	o.InstanceTypeFormat, _ = cluster.Argument(o.Words, "instance-type-format")
 }
 
 // of describes a workload; its family is "" where it runs no cloud controller manager, or csccm's.
@@ -194,19 +169,19 @@ func of(w *cluster.Workload) Predecessor {
 		p.Wanted, p.Before = 0, 1 // on its nodes
 	}
 	if whose, container := OfPod(w.Pod, w.Meta.Name); container != nil && w.Meta.Labels[cluster.NameLabel] != cluster.ChartName {
-		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(Arguments(container))
+		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(cluster.Arguments(container))
 	}
 	return p
 }
 
 // LeaseOf is the lease by which a cloud controller manager elects its leader: it does unless told not to.
 func LeaseOf(args []string) *lease.Name {
-	v, _ := Argument(args, "leader-elect")
+	v, _ := cluster.Argument(args, "leader-elect")
 	if elects, err := strconv.ParseBool(v); err == nil && !elects {
 		return nil
 	}
-	name, _ := Argument(args, "leader-elect-resource-name")
-	namespace, _ := Argument(args, "leader-elect-resource-namespace")
+	name, _ := cluster.Argument(args, "leader-elect-resource-name")
+	namespace, _ := cluster.Argument(args, "leader-elect-resource-namespace")
 	return &lease.Name{Namespace: cmp.Or(namespace, lease.Default.Namespace), Name: cmp.Or(name, lease.Default.Name)}
 }
 
@@ -224,7 +199,7 @@ func ArgumentsOfChart(manifest string) []string {
 			continue
 		}
 		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
-			return Arguments(&c[0])
+			return cluster.Arguments(&c[0])
 		}
 	}
 	return nil

@@ -12,37 +12,47 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// Failure is the reason why a kubelet's flags could not be read.
-type Failure string
-
-// Failures. They differ in their remedy.
-const (
-	FailureForbidden   Failure = "not permitted to read it through the API server (get nodes/proxy)"
-	FailureKubeletAuth Failure = "the kubelet refuses the API server"
-	FailureGateOff     Failure = "the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)"
-	FailureNoAddress   Failure = "the node has no address yet, so the API server cannot ask its kubelet"
-	FailureUnreachable Failure = "the API server does not reach the kubelet"
-	FailureTimeout     Failure = "no answer in time"
-	FailureOther       Failure = "not readable"
-)
+// Failure is the reason why a kubelet's flags could not be read, and what to do.
+type Failure struct{ what, fix string }
 
 const (
 	fixPort = "check that the kubelet runs and that port 10250 of the node is open to the control plane"
 	fixLook = "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
 )
 
-// fixes are what to do about failures.
-var fixes = map[Failure]string{
-	"": fixLook, FailureGateOff: fixLook, FailureOther: fixLook, FailureUnreachable: fixPort, FailureTimeout: fixPort,
-	FailureForbidden:   "run csccm as a cluster administrator, or grant get on nodes/proxy",
-	FailureKubeletAuth: "check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
-	FailureNoAddress:   "install the controller, which gives the node its addresses, and check again",
-}
+// Failures. They differ in their remedy.
+var (
+	FailureForbidden = Failure{
+		"not permitted to read it through the API server (get nodes/proxy)",
+		"run csccm as a cluster administrator, or grant get on nodes/proxy",
+	}
+	FailureKubeletAuth = Failure{
+		"the kubelet refuses the API server",
+		"check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
+	}
+	FailureGateOff = Failure{
+		"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", fixLook,
+	}
+	FailureNoAddress = Failure{
+		"the node has no address yet, so the API server cannot ask its kubelet",
+		"install the controller, which gives the node its addresses, and check again",
+	}
+	FailureUnreachable = Failure{"the API server does not reach the kubelet", fixPort}
+	FailureTimeout     = Failure{"no answer in time", fixPort}
+	FailureOther       = Failure{"not readable", fixLook}
+)
 
 // mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text
 // that is not to be parsed, if their feature gate is on at all.
@@ -51,7 +61,7 @@ const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,applicat
 // Answer holds a kubelet's flags, or why they could not be read.
 type Answer struct {
 	Flags   map[string]string
-	Failure Failure // "" if Flags is set
+	Failure Failure // empty if Flags is set
 	Detail  string  // details of the failure
 }
 
@@ -122,4 +132,67 @@ func classify(code int, body []byte) Answer {
 		return Answer{Failure: FailureUnreachable, Detail: strings.TrimPrefix(text, "error trying to reach service: ")}
 	}
 	return Answer{Failure: FailureOther, Detail: fmt.Sprintf("HTTP %d: %.200s", code, text)}
+}
+
+// Limits of Verify. A kubelet normally answers within milliseconds. If a firewall drops the API server's packets to all
+// kubelets, Verify must still end before the time-out of the check that calls it (20 s), so that the verdicts can be
+// based on the Node objects.
+const (
+	workers     = 32
+	perKubelet  = 5 * time.Second
+	allKubelets = 15 * time.Second
+)
+
+// Verify returns the verdicts on the kubelets of nodes, in the same order. It requests the flags of many kubelets at
+// the same time through the API server. It waits at most 5 s for one kubelet and 15 s for all of them; a kubelet that
+// does not answer is not an error. If o is not nil, it also runs a probe Pod on each node whose verdict is Unknown.
+func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
+	// Ignore the error: the distribution only determines the remedy, and there is a generic one.
+	distribution, _, _ := c.Distribution(ctx, nodes)
+	verdicts := verify(ctx, newProber(c), distribution, nodes)
+	if o == nil {
+		return verdicts
+	}
+	_, _ = cluster.Each(ctx, verdicts, func(ctx context.Context, v *NodeVerdict) (none struct{}, _ error) {
+		if v.Verdict == Unknown {
+			v.Evidence = append(fromFlags("probe Pod", probe(ctx, c, *o, v.Node)), v.Evidence...)
+			v.settle(distribution)
+		}
+		return none, nil
+	})
+	return verdicts
+}
+
+// newProber returns nil without a connection.
+func newProber(c *cluster.Cluster) *prober {
+	if c.REST == nil { // in tests
+		return nil
+	}
+	client, err := rest.HTTPClientFor(c.REST)
+	base, _, berr := rest.DefaultServerUrlFor(c.REST)
+	if err != nil || berr != nil {
+		return nil
+	}
+	return &prober{client, base}
+}
+
+func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
+	controllerDisabled := slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		_, argv := nodeArgs(&n)
+		return disabled(argv)
+	})
+	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
+	defer cancelAll()
+	out := make([]NodeVerdict, len(nodes))
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) { // each node gets a verdict
+		f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
+		f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
+		if p != nil {
+			actx, cancel := context.WithTimeout(ctx, perKubelet)
+			defer cancel()
+			f.Flagz = p.ask(actx, nodes[i].Name)
+		}
+		out[i] = Judge(f)
+	})
+	return out
 }

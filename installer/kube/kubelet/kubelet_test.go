@@ -127,10 +127,10 @@ func TestVerifyReadsFlags(t *testing.T) {
 		reason  string
 	}
 	tests := []test{
-		{"v137-external", External, "", "/flagz: --cloud-provider=external"},
-		{"v137-none", NotExternal, "", `/flagz: --cloud-provider=""`},
-		{"v135", External, "", "/flagz: "},
-		{"v135-none", NotExternal, "", "/flagz: "},
+		{"v137-external", External, Failure{}, "/flagz: --cloud-provider=external"},
+		{"v137-none", NotExternal, Failure{}, `/flagz: --cloud-provider=""`},
+		{"v135", External, Failure{}, "/flagz: "},
+		{"v135-none", NotExternal, Failure{}, "/flagz: "},
 		{"v131", Unknown, FailureGateOff, "does not serve it"},
 		{"text-only", Unknown, FailureGateOff, "does not serve it"},
 		{"no-right", Unknown, FailureForbidden, "nodes/proxy"},

@@ -6,6 +6,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -43,7 +44,7 @@ type NodeVerdict struct {
 	Verdict Verdict
 	// Evidence is ordered from strong to weak; the first entry that is not Unknown decides.
 	Evidence []Evidence
-	// Failure is why the kubelet's flags could not be read; "" if they were read.
+	// Failure is why the kubelet's flags could not be read; empty if they were read.
 	Failure Failure
 	// Remedy is what to do; empty if the verdict is External.
 	Remedy string
@@ -51,12 +52,11 @@ type NodeVerdict struct {
 
 // Reason returns the decisive evidence in one line.
 func (v NodeVerdict) Reason() string {
-	for _, e := range v.Evidence {
-		if e.Says == v.Verdict {
-			return e.Source + ": " + e.Detail
-		}
+	i := slices.IndexFunc(v.Evidence, func(e Evidence) bool { return e.Says == v.Verdict })
+	if i < 0 {
+		return "no evidence"
 	}
-	return "no evidence"
+	return v.Evidence[i].Source + ": " + v.Evidence[i].Detail
 }
 
 // Facts is the input of Judge.
@@ -81,21 +81,18 @@ func Judge(f Facts) NodeVerdict {
 // settle sets verdict and remedy by the first evidence that is not Unknown.
 func (v *NodeVerdict) settle(d cluster.Distribution) {
 	v.Verdict = Unknown
-	for _, e := range v.Evidence {
-		if e.Says != Unknown {
-			v.Verdict = e.Says
-			break
-		}
+	if i := slices.IndexFunc(v.Evidence, func(e Evidence) bool { return e.Says != Unknown }); i >= 0 {
+		v.Verdict = v.Evidence[i].Says
 	}
-	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: fixes[v.Failure]}[v.Verdict]
+	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: cmp.Or(v.Failure.fix, fixLook)}[v.Verdict]
 }
 
 func fromFlags(source string, a Answer) []Evidence {
 	e := Evidence{Source: source, Says: Unknown}
 	value, ok := a.Flags[flagCloudProvider]
 	switch {
-	case a.Failure != "":
-		e.Detail = strings.TrimSuffix(string(a.Failure)+": "+a.Detail, ": ")
+	case a.Failure != Failure{}:
+		e.Detail = strings.TrimSuffix(a.Failure.what+": "+a.Detail, ": ")
 	case !ok:
 		e.Detail = "does not list --" + flagCloudProvider
 	case value == "external":
@@ -108,78 +105,56 @@ func fromFlags(source string, a Answer) []Evidence {
 
 const flagCloudProvider = "cloud-provider"
 
-// serverArgs is the command line of a node's k3s or RKE2.
-type serverArgs struct {
-	annotation   string // that holds it
-	server       bool   // not an agent
-	disabled     bool   // --disable-cloud-controller
-	provider     string // --cloud-provider-name, which RKE2 passes to the kubelet too
-	kubelet      string // --kubelet-arg=cloud-provider=...
-	kubeletGiven bool
-}
-
-// argsOf parses the annotation in which k3s or RKE2 stores a command line as a JSON array; nil without one.
-func argsOf(n *corev1.Node) *serverArgs {
-	for _, key := range []string{"k3s.io/node-args", "rke2.io/node-args"} {
-		var argv []string
-		if json.Unmarshal([]byte(n.Annotations[key]), &argv) != nil {
-			continue
+// nodeArgs parses the annotation in which k3s or RKE2 stores a command line as a JSON array; nil without one.
+func nodeArgs(n *corev1.Node) (annotation string, argv []string) {
+	for _, annotation := range []string{"k3s.io/node-args", "rke2.io/node-args"} {
+		if json.Unmarshal([]byte(n.Annotations[annotation]), &argv) == nil {
+			return annotation, argv
 		}
-		a := &serverArgs{annotation: key, server: len(argv) > 0 && argv[0] == "server"}
-		for i, arg := range argv {
-			name, value, joined := strings.Cut(arg, "=")
-			if !joined {
-				value = append(argv, "")[i+1]
-			}
-			switch name {
-			case "--disable-cloud-controller":
-				a.disabled = value != "false"
-			case "--cloud-provider-name":
-				a.provider = value
-			case "--kubelet-arg":
-				if flag, v, _ := strings.Cut(strings.TrimLeft(value, "-"), "="); flag == flagCloudProvider {
-					a.kubelet, a.kubeletGiven = v, true
-				}
-			}
-		}
-		return a
 	}
-	return nil
+	return "", nil
 }
 
 // RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in
 // cloud controller.
 func RunsCloudController(n *corev1.Node) bool {
-	a := argsOf(n)
-	return a != nil && a.server && !a.disabled && a.provider == ""
+	_, argv := nodeArgs(n)
+	_, other := cluster.Argument(argv, providerName)
+	return len(argv) > 0 && argv[0] == "server" && !other && !disabled(argv)
 }
 
-// disablesCloudController reports whether a node's k3s or RKE2 was started with
-// --disable-cloud-controller.
-func disablesCloudController(n *corev1.Node) bool {
-	a := argsOf(n)
-	return a != nil && a.disabled
+// providerName is the flag of RKE2 that it passes to the kubelet too.
+const providerName = "cloud-provider-name"
+
+// disabled reports whether k3s or RKE2 was started with --disable-cloud-controller.
+func disabled(argv []string) bool {
+	value, given := cluster.Argument(argv, "disable-cloud-controller")
+	return given && value != "false"
 }
 
 func fromNodeArgs(f Facts) []Evidence {
-	a := argsOf(f.Node)
-	if a == nil {
+	annotation, argv := nodeArgs(f.Node)
+	if annotation == "" {
 		return nil
 	}
-	e := Evidence{"annotation " + a.annotation, "the built-in cloud controller is on, which starts kubelets as external", External}
-	switch {
-	case a.kubeletGiven:
-		e.Detail = "--kubelet-arg=cloud-provider=" + a.kubelet
-		if a.kubelet != string(External) {
-			e.Says = NotExternal
-		}
-	case a.provider != "":
-		e.Detail = "--cloud-provider-name=" + a.provider
-		if a.provider != string(External) {
+	e := Evidence{"annotation " + annotation, "the built-in cloud controller is on, which starts kubelets as external", External}
+	if f.CloudControllerDisabled || disabled(argv) {
+		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
+	}
+	if provider, given := cluster.Argument(argv, providerName); given {
+		e.Detail, e.Says = "--cloud-provider-name="+provider, External
+		if provider != string(External) {
 			e.Says = Unknown
 		}
-	case f.CloudControllerDisabled || a.disabled:
-		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
+	}
+	for i := range argv { // --kubelet-arg is given once for each flag
+		arg, _ := cluster.Argument(argv[i:min(i+2, len(argv))], "kubelet-arg")
+		if value, found := strings.CutPrefix(strings.TrimLeft(arg, "-"), flagCloudProvider+"="); found {
+			e.Detail, e.Says = "--kubelet-arg=cloud-provider="+value, External
+			if value != string(External) {
+				e.Says = NotExternal
+			}
+		}
 	}
 	return []Evidence{e}
 }
