@@ -172,18 +172,11 @@ func (e *Executor) patch(ctx context.Context, name, doing string, change func(*c
 		if change(want); reflect.DeepEqual(was, want) {
 			return nil
 		}
-		was = was.DeepCopy()
 		was.ResourceVersion = "" // so that the patch has that of want
 		before, err := json.Marshal(was)
-		if err != nil {
-			return err
-		}
-		after, err := json.Marshal(want)
-		if err != nil {
-			return err
-		}
-		body, err := jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
-		if err == nil {
+		after, aerr := json.Marshal(want)
+		body, perr := jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
+		if err = cmp.Or(err, aerr, perr); err == nil {
 			_, err = nodes.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "csccm"})
 		}
 		return err

@@ -23,24 +23,15 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// The gates of one node; see also clusterGates.
+// Gates that pkg/node does not have.
 const (
 	GateNoExecute  = "no-execute"
-	GateVM         = string(node.GateVM)
-	GateReady      = string(node.GateReady)
-	GateInternalIP = string(node.GateInternalIP)
-	GateNodeIP     = string(node.GateNodeIP)
-)
-
-// The gates of the whole cluster.
-const (
 	gateOther      = "other-controller"
 	gatePermission = "permission"
 	gateController = "controller"
 	gateRules      = "rules"
 	gateWebhook    = "webhook"
 	gateRollout    = "rollout"
-	gateLabels     = string(node.GateLabels)
 )
 
 // clusterGates are the gates that are no single node's, and what to do when one does not hold.
@@ -51,12 +42,12 @@ var clusterGates = []struct{ name, remedy string }{
 	{gateRules, "run csccm migrate-rules first"},
 	{gateWebhook, "see that it answers, then pass over this with --skip-gate webhook"},
 	{gateRollout, "wait for its end, so that new trouble is not mistaken for old"},
-	{gateLabels, "set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first"},
+	{string(node.GateLabels), "set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first"},
 }
 
 // ClusterFacts is what the gates of the whole cluster look at.
 type ClusterFacts struct {
-	Found   map[string][]string // what is in the way, by gate; for gateLabels, NewPlan finds it
+	Found   map[string][]string // what is in the way, by gate; for that of labels, NewPlan finds it
 	Volumes []corev1.PersistentVolume
 	Pods    []corev1.Pod
 }
@@ -73,7 +64,7 @@ var neverSkipped = []string{GateNoExecute, gatePermission}
 
 // Gates are all gates that can be passed over.
 func Gates() []string {
-	out := []string{GateVM, GateReady, GateInternalIP, GateNodeIP}
+	out := []string{string(node.GateVM), string(node.GateReady), string(node.GateInternalIP), string(node.GateNodeIP)}
 	for _, g := range clusterGates {
 		if !slices.Contains(neverSkipped, g.name) {
 			out = append(out, g.name)

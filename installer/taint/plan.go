@@ -163,20 +163,20 @@ func NewPlan(f Facts) *Plan {
 	if f.Cluster != nil {
 		for _, g := range clusterGates {
 			texts := f.Cluster.Found[g.name]
-			if g.name == gateLabels {
+			if g.name == string(node.GateLabels) {
 				texts = boundToLabels(f.Cluster, p.changes)
 			}
 			for _, text := range texts {
-				p.problem(g.name, "", text, g.remedy)
+				p.problem(node.Gate(g.name), "", text, g.remedy)
 			}
 		}
 	}
 	return p
 }
 
-func (p *Plan) problem(gate, nodeName, text, remedy string) {
-	if !slices.Contains(p.skip, gate) || slices.Contains(neverSkipped, gate) {
-		p.Problems = append(p.Problems, Problem{gate, nodeName, text, remedy})
+func (p *Plan) problem(gate node.Gate, nodeName, text, remedy string) {
+	if name := string(gate); !slices.Contains(p.skip, name) || slices.Contains(neverSkipped, name) {
+		p.Problems = append(p.Problems, Problem{name, nodeName, text, remedy})
 	}
 }
 
@@ -189,7 +189,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	// A node that waits for its first initialisation is often not Ready for that
 	// very reason: its network comes up after it.
 	if !node.Ready(n) && it.State != StateWaiting {
-		p.problem(GateReady, n.Name, fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts", n.Name),
+		p.problem(node.GateReady, n.Name, fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts", n.Name),
 			"repair the node, or remove it from the cluster")
 	}
 	vm, err := node.Match(f.VMs, n)
@@ -198,13 +198,13 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		if _, ambiguous := errors.AsType[*node.AmbiguousError](err); ambiguous {
 			remedy = "rename one of the VMs, or name the zone with --zone"
 		}
-		p.problem(GateVM, n.Name, err.Error(), remedy)
+		p.problem(node.GateVM, n.Name, err.Error(), remedy)
 		return
 	}
 	it.VM, it.Zone = vm.Name, vm.ZoneName
 	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region, LabelForm: f.LabelForm})
 	if err != nil {
-		p.problem(GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
+		p.problem(node.GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
 		return
 	}
 	it.Type = meta.InstanceType
@@ -212,7 +212,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		it.Notes = append(it.Notes, fmt.Sprintf("keeps provider ID %s; its load balancer membership goes by name", n.Spec.ProviderID))
 	}
 	for _, r := range node.AddressRefusals(n, meta.NodeAddresses) {
-		p.problem(string(r.Gate), n.Name, r.Text, r.Remedy)
+		p.problem(r.Gate, n.Name, r.Text, r.Remedy)
 	}
 	for _, l := range []struct{ key, after string }{
 		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},

@@ -50,6 +50,10 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	p.AddTo(out)
 	op := engine.Operation{
 		Name: "taint", Back: "csccm taint --undo goes back", Plan: out, Check: func(context.Context) error { return p.Blocked() },
+		Done: func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
+			return err
+		},
 	}
 	if len(p.Order) == 0 {
 		out.Add("Nodes", "none needs the taint", nil)
@@ -60,10 +64,6 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context, note engine.Note) error {
 		return (&Executor{Env: e, PerNode: o.PerNode, MaxParallel: o.MaxParallel}).Initialise(ctx, p, note)
 	}}}
-	op.Done = func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
-		return err
-	}
 	return e.Run(ctx, op)
 }
 

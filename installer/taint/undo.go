@@ -83,7 +83,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 		return e.Cluster.Explain(err)
 	}
 	out := e.NewPlan()
-	var names []string
+	op := engine.Operation{Name: "taint-undo", Plan: out, Question: prompt.Question{Message: "Set the labels of these nodes back"}}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		if n.Annotations[BeforeAnnotation] == "" {
@@ -93,34 +93,25 @@ func Undo(ctx context.Context, e *engine.Env) error {
 		if err != nil {
 			return err
 		}
-		if len(changes) > 0 {
-			names = append(names, n.Name)
-			out.Add("Node", n.Name, nil, changes...)
+		if len(changes) == 0 {
+			continue
 		}
-	}
-	op := engine.Operation{
-		Name: "taint-undo", What: "set back " + english.Plural(len(names), "node", ""), Plan: out,
-		Question: prompt.Question{Message: "Set the labels of these nodes back"},
-	}
-	if len(names) == 0 {
-		out.Add("Nodes", "none to set back", nil)
-		return e.Run(ctx, op)
-	}
-	op.Steps = []engine.Step{{Name: "labels and taints", Do: func(ctx context.Context, note engine.Note) error {
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), name, "setting back", func(n *corev1.Node) { _, _ = undo(n) })
+		out.Add("Node", n.Name, nil, changes...)
+		op.Steps = append(op.Steps, engine.Step{Name: "node " + n.Name, Do: func(ctx context.Context, note engine.Note) error {
+			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), n.Name, "setting back", func(n *corev1.Node) { _, _ = undo(n) })
 			if err != nil && !apierrors.IsNotFound(err) {
 				return e.Cluster.Explain(err)
 			}
-			note("set back %s", name)
-		}
-		return nil
-	}}}
+			note("set back %s", n.Name)
+			return nil
+		}})
+	}
+	count := english.Plural(len(op.Steps), "node", "")
+	if op.What = "set back " + count; len(op.Steps) == 0 {
+		out.Add("Nodes", "none to set back", nil)
+	}
 	op.Done = func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s set back\n", english.Plural(len(names), "node", ""))
+		_, err := fmt.Fprintf(w, "%s set back\n", count)
 		return err
 	}
 	return e.Run(ctx, op)
