@@ -164,9 +164,10 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 		s.ended(entry{Event: event, Step: step.Name, Detail: s.done[before:]}, err)
 	}
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err == nil:
+	case ctx.Err() == nil:
 		s.env.Progress.Fail("") // what the step has begun to show
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), err != nil && errors.Is(err, context.Cause(ctx)):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Cause(ctx)):
 		return s.stopped(ctx, step.Name)
 	}
 	return err

@@ -30,8 +30,8 @@ var commandLine = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 // looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and checks ask at once.
 var looking sync.Mutex
 
-// Carry completes the command lines in a text that a running command prints: pasted, they work on the same cluster, namespace and
-// CloudStack, and with the same choices. connected returns how that command reaches the cluster.
+// Carry completes the command lines in a text that a running command prints: pasted, they work on the same cluster,
+// namespace and CloudStack, and with the same choices. connected returns how that command reaches the cluster.
 func Carry(text string, running *cobra.Command, connected func() []string) string {
 	lines := commandLine.FindAllStringIndex(text, -1)
 	if len(lines) == 0 {
@@ -62,8 +62,8 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	return b.String() + text[end:]
 }
 
-// repeated returns the flags of the running command that a command line of target repeats. The context is named even where it is the
-// current one; commands of CKS need no cluster.
+// repeated returns the flags of the running command that a command line of target repeats. The context is named even where
+// it is the current one; commands of CKS need no cluster.
 func repeated(running, target *cobra.Command, connection []string) []string {
 	var args []string
 	if parent := running.Parent(); parent == nil || parent.Name() != "cks" {
