@@ -28,7 +28,7 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 	require.Equal(t, []string{"csccm", "install"}, line[:2])
 	require.NoError(t, cmd.ParseFlags(line[2:]))
 	require.Empty(t, cmd.Flags().Args())
-	f.options.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
+	f.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
 	return g, f
 }
 
@@ -42,12 +42,12 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	g, f := parseInstall(t, line)
 	c, err := cluster.New(g.Kube)
 	require.NoError(t, err)
-	f.options.Credentials.Source = install.SourceKeys
-	printed := f.options.FlagLine(&engine.Env{Cluster: c, Release: g.Release})
+	f.Source = install.SourceKeys
+	printed := f.FlagLine(&engine.Env{Cluster: c, Release: g.Release})
 	again, h := parseInstall(t, printed)
 	require.True(t, again.Yes)
 	require.Equal(t, "lab", h.CloudConfig)
 	require.Equal(t, []string{"mine", kubeconfig, "test", "ccm"}, []string{again.Release, *again.Kube.KubeConfig, *again.Kube.Context, *again.Kube.Namespace})
-	f.options.Credentials.Source = ""
-	require.Equal(t, f.options, h.options)
+	f.Source = ""
+	require.Equal(t, f.Config, h.Config)
 }

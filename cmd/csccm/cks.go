@@ -73,7 +73,7 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 	})
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	cmd.Flags().StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
+	cmd.Flags().StringVar(&f.Cloud.ProjectID, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "ssl-no-verify")
 	return cmd
 }
@@ -109,11 +109,11 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 	e := g.Env()
 	e.Progress = g.Progress()
 	defer e.Progress.Close()
-	f.options.Credentials.AnyUser = true
+	f.AnyUser = true
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	cs, err := f.Reach(ctx, e, &f.options, func(ctx context.Context) (*cloud.Cloud, error) {
+	cs, err := f.Reach(ctx, e, func(ctx context.Context) (*cloud.Cloud, error) {
 		c, err := g.Cluster(ctx)
 		if err != nil && ctx.Err() == nil {
 			err = &report.Error{

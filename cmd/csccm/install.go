@@ -23,15 +23,13 @@ var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor"
 
 // installFlags are the flags of install as typed.
 type installFlags struct {
-	install.Given
-	options install.Config
-	charts  chartFlags
+	install.Config
+	charts chartFlags
 }
 
 // readSecrets reads passwords and keys, and says what an operator should know about them.
 func (f *installFlags) readSecrets(g *cli.Globals) error {
-	f.In, f.ErrOut, f.Getenv, f.Interactive = g.In, g.ErrOut, g.Getenv, g.Interactive()
-	return f.Read(&f.options)
+	return f.Read(g.In, g.ErrOut, g.Getenv, g.Interactive())
 }
 
 func newInstallCommand(g *cli.Globals) *cobra.Command {
@@ -46,81 +44,79 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
-	addConsent(cmd, &f.options.Accept, &f.options.Pin)
+	addConsent(cmd, &f.Accept, &f.Pin)
 	return cmd
 }
 
 // addAdmin are the flags of an administrator's login, or of a user's where that is enough.
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
-	flags, c := cmd.Flags(), &f.options.Credentials
-	flags.StringVar(&c.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
-	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of that user's domain, for example ROOT/k8s (default ROOT)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
+	flags.StringVar(&f.AdminDomain, "admin-domain", "", "path of that user's domain, for example ROOT/k8s (default ROOT)")
 	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with that password (or CSCCM_ADMIN_PASSWORD)")
 	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read that password from stdin")
 	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
-	flags.BoolVar(&c.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
+	flags.BoolVar(&f.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
 }
 
 // addKeys are the flags of the API and of keys that exist.
 func (f *installFlags) addKeys(cmd *cobra.Command) {
-	flags, c := cmd.Flags(), &f.options.Credentials
-	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
-	flags.StringVar(&c.CAFile, "ca-file", "", "PEM file with the CA of the API's certificate")
-	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.Cloud.APIURL, "api-url", "", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
+	flags.StringVar(&f.Cloud.CAFile, "ca-file", "", "PEM file with the CA of the API's certificate")
+	flags.BoolVar(&f.Cloud.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
 	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with an API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with its secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	flags, o := cmd.Flags(), &f.options
-	c := &o.Credentials
+	flags := cmd.Flags()
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
-	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
-	flags.BoolVar(&c.CreateAccount, "create-account", false, "with --project: make the account if there is none")
-	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
-	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
+	flags.StringVar(&f.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
+	flags.StringVar(&f.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
+	flags.BoolVar(&f.CreateAccount, "create-account", false, "with --project: make the account if there is none")
+	flags.StringVar(&f.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
+	flags.StringVar(&f.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
-	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")
-	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
+	flags.BoolVar(&f.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")
+	flags.BoolVar(&f.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
-	flags.StringVar(&o.Project, "project", "", "project that owns the cluster's VMs (name or id)")
-	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default any)")
-	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
-	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
+	flags.StringVar(&f.Cloud.ProjectID, "project", "", "project that owns the cluster's VMs (name or id)")
+	flags.StringVar(&f.Cloud.Zone, "zone", "", "name or id of the zone (default any)")
+	flags.StringVar(&f.Cloud.Region, "region", "", "value of the nodes' region label (default the zone's name)")
+	flags.StringVar(&f.Cloud.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
 	f.charts.add(flags)
 
-	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
-	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
-	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
-	addPace(flags, &o.MaxParallel, &o.PerNode)
+	flags.StringSliceVar(&f.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
+	flags.BoolVar(&f.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
+	flags.BoolVar(&f.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
+	addPace(flags, &f.MaxParallel, &f.PerNode)
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
 // run reads files, environment and stdin, checks what needs no connection, and installs.
 func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Command) (err error) {
-	o := &f.options
-	if err := pace(o.MaxParallel, o.PerNode); err != nil {
+	if err := pace(f.MaxParallel, f.PerNode); err != nil {
 		return err
 	}
-	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
+	if err := (check.Selection{Skip: f.SkipChecks}).Validate(); err != nil {
 		return cli.Usagef("--skip-check: %w", err)
 	}
-	if err := consentNames(o.Accept, o.Pin); err != nil {
+	if err := consentNames(f.Accept, f.Pin); err != nil {
 		return err
 	}
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	o.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
-	if o.Chart, o.Values, err = f.charts.load(ctx); err != nil {
+	f.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
+	if f.Chart, f.Values, err = f.charts.load(ctx); err != nil {
 		return err
 	}
-	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, *o) })
+	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, f.Config) })
 }
 
 // addPace adds the flags that say how fast existing nodes are initialised, which pace judges.

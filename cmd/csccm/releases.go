@@ -12,16 +12,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/commands/uninstall"
-	"github.com/csccm/csccm/installer/commands/upgrade"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
 func newUpgradeCommand(g *cli.Globals) *cobra.Command {
-	charts, o := &chartFlags{}, upgrade.Options{}
+	charts, o := &chartFlags{}, install.UpgradeOptions{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade the controller to this csccm or another chart",
@@ -29,14 +29,7 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}
-		return g.OnRelease(ctx, func(e *engine.Env) error {
-			info, err := e.Cluster.Ping(ctx)
-			if err != nil {
-				return err
-			}
-			o.KubeVersion = info.GitVersion
-			return upgrade.Upgrade(ctx, e, o)
-		})
+		return g.OnRelease(ctx, func(e *engine.Env) error { return install.Upgrade(ctx, e, o) })
 	})
 	charts.add(cmd.Flags())
 	flags := cmd.Flags()
@@ -66,7 +59,7 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		if len(args) > 1 || len(args) == 1 && revision < 1 {
 			return cli.Usagef("rollback takes one revision, a number from 1")
 		}
-		return g.OnRelease(ctx, func(e *engine.Env) error { return upgrade.Rollback(ctx, e, revision) })
+		return g.OnRelease(ctx, func(e *engine.Env) error { return install.Rollback(ctx, e, revision) })
 	})
 }
 
@@ -81,10 +74,8 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 				return err
 			}
 		}
-		return g.OnRelease(ctx, func(e *engine.Env) error {
-			o.Admin = login.options.Credentials.Session(e)
-			return uninstall.Run(ctx, e, o)
-		})
+		o.Admin = login.LogIn
+		return g.OnRelease(ctx, func(e *engine.Env) error { return uninstall.Run(ctx, e, o) })
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
@@ -108,11 +99,8 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return g.OnRelease(ctx, func(e *engine.Env) error {
-			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
-			o.Admin = admin.options.Credentials.Session(e)
-			return rotate.Run(ctx, e, o)
-		})
+		o.Required, o.Optional, o.Admin = provider.RequiredCommands, provider.OptionalCommands, admin.LogIn
+		return g.OnRelease(ctx, func(e *engine.Env) error { return rotate.Run(ctx, e, o) })
 	})
 	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // a rollout, and a person who thinks
 	admin.addAdmin(cmd)

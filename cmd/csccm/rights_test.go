@@ -26,7 +26,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 	require.Equal(t, 0, c.code, c.errOut)
 	daemonSet := execute(t, "template", "--kube-version", "v1.37.1", "--set", "kind=DaemonSet")
 	require.Equal(t, 0, daemonSet.code, daemonSet.errOut)
-	var kinds []rights.Kind
+	var kinds []schema.GroupResource
 	for _, doc := range strings.Split(c.out+"\n---\n"+daemonSet.out, "\n---") {
 		var o struct{ APIVersion, Kind string }
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &o))
@@ -34,7 +34,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 			continue
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
-		kinds = append(kinds, rights.Kind{Group: resource.Group, Resource: resource.Resource})
+		kinds = append(kinds, resource.GroupResource())
 	}
 	require.Greater(t, len(kinds), 20)
 	for command, verbs := range map[string][]string{"install": {"get", "create", "patch"}, "upgrade": {"get", "create", "patch", "delete"}, "uninstall": {"get", "delete"}} {

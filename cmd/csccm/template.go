@@ -70,11 +70,7 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 			if err != nil {
 				return err
 			}
-			info, err := c.Ping(ctx)
-			if err != nil {
-				return err
-			}
-			kube = info.GitVersion
+			kube = c.Version
 		}
 		manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
@@ -109,8 +110,8 @@ func kubeSources() map[decide.Source]source {
 			f.Answers, err = cluster.Each(ctx, f.Pods, r.ask)
 			return err
 		}},
-		decide.Releases: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
-			f.Records, err = helm.Records(ctx, r.Cluster.Kube.CoreV1().Secrets(f.Namespace), f.Release)
+		decide.Releases: {read: func(_ context.Context, r *reading, f *Facts) (err error) {
+			f.Records, err = helm.Records(r.Cluster.Kube.CoreV1().Secrets(f.Namespace), f.Release)
 			return err
 		}},
 		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: readRights},
@@ -210,10 +211,10 @@ func readRights(ctx context.Context, r *reading, f *Facts) error {
 	if err != nil {
 		return err
 	}
-	var kinds []rights.Kind
+	var kinds []schema.GroupResource
 	for i := range objects {
 		kind, _ := meta.UnsafeGuessKindToResource(objects[i].GroupVersionKind())
-		kinds = append(kinds, rights.Kind{Group: kind.Group, Resource: kind.Resource})
+		kinds = append(kinds, kind.GroupResource())
 	}
 	f.Needed, f.Wanted = rights.Requests("install", f.Namespace, kinds)
 	if len(f.Replaces) > 0 {

@@ -20,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
 // Helm is what these commands ask of Helm. *helm.Client has it.
@@ -137,13 +136,10 @@ func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change,
 	return changes, nil
 }
 
-// Rollout waits until the controller's Pods run.
-func (e *Env) Rollout(ctx context.Context) error { return e.Waiter().Wait(ctx) }
-
-// Waiter waits for the controller's Pods.
-func (e *Env) Waiter() *rollout.Waiter {
-	return &rollout.Waiter{
-		Cluster: e.Cluster, Release: e.Release, Clock: e.Clock, Progress: e.Progress, Limit: e.RolloutTimeout,
-		PodLogs: e.PodLogs, Scrub: e.Scrub,
+// Scrubbed is text of others without secrets.
+func (e *Env) Scrubbed(text string) string {
+	if e.Scrub == nil {
+		return text
 	}
+	return e.Scrub(text)
 }

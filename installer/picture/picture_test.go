@@ -72,7 +72,7 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 func world(t testing.TB, services, nodes int) *Page {
 	t.Helper()
 	f := OfInspection(&check.Facts{At: at, OddMembers: decide.Members{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}, &check.Report{})
-	f.Logs = []decide.Log{{Lines: []podlog.Line{{At: at, Values: []podlog.Value{{Key: "service", Text: "team-0/web-0"}, {Key: "in", Text: "3m"}}}}}}
+	f.Logs = []decide.Log{{Lines: []podlog.Line{{At: at, Values: map[string]string{"service": "team-0/web-0", "in": "3m"}}}}}
 	var machines vms
 	var members []cloudstack.LoadBalancerMember
 	for i := range nodes {

@@ -24,7 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/installer/kube/rollout"
@@ -40,7 +39,7 @@ const (
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
 // continued by running it again.
 func step(name string, do func(ctx context.Context) error) engine.Step {
-	return engine.Step{Name: name, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
+	return engine.Step{Name: "takeover: " + name, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
 }
 
 // Before are the steps before the chart is installed.
@@ -240,14 +239,9 @@ func (t *Taker) awaitNoPods(ctx context.Context, p *family.Predecessor) error {
 	if len(p.Selector) == 0 {
 		return nil
 	}
-	var left []corev1.Pod
-	ended, err := engine.Poll(ctx, t.Clock, poll, stopTimeout, func() (bool, error) {
-		var err error
-		left = cluster.ListOf(ctx, &err, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()}, t.Cluster.Kube.CoreV1().Pods(p.Namespace).List).Items
-		return len(left) == 0, err
-	})
-	if err == nil && !ended {
-		err = fmt.Errorf("Pod %s of %s does not end; nothing was changed in CloudStack", left[0].Name, p) //nolint:staticcheck // Pod is a name
+	err := rollout.AwaitEnd(ctx, t.Env, p.String(), p.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
+	if err != nil {
+		err = fmt.Errorf("%w; nothing was changed in CloudStack", err)
 	}
 	return err
 }

@@ -66,6 +66,7 @@ func New(t *testing.T, objects ...runtime.Object) *Env {
 		Cluster: cluster.NewForTest(e.Kube), Helm: e.Releases, Prompt: prompt.NewRefusing(), Clock: e.Time, Release: cluster.DefaultRelease, Yes: true,
 		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time), Out: &e.Stdout, ErrOut: &e.Stderr, Journal: filepath.Join(t.TempDir(), "journal"),
 	}
+	e.Cluster.Version = KubeVersion
 	return e
 }
 

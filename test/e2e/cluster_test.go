@@ -250,8 +250,8 @@ func (e *clusterEnv) noSecrets(t *testing.T) {
 	for pod, log := range e.logs(ctx) {
 		texts["the log of "+pod] = log
 	}
-	if r, err := e.helm.Get(ctx, release); err == nil {
-		texts["the Helm release"] = r.Manifest + fmt.Sprint(r.Values) + r.Notes
+	if r, err := e.helm.History(ctx, release); err == nil {
+		texts["the Helm release"] = r[0].Manifest + fmt.Sprint(r[0].Values) + r[0].Notes
 	}
 	err = filepath.WalkDir(e.home, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -100,23 +100,23 @@ func TestTLS(t *testing.T) {
 	expect{"", "any certificate", nil}.of(t, "CS-007", config(cloudstack.Config{APIURL: "https://cloud", CAFile: "x", SSLNoVerify: true}))
 }
 
-func wrote(ago time.Duration, level byte, message string, values ...podlog.Value) podlog.Line {
+func wrote(ago time.Duration, level byte, message string, values map[string]string) podlog.Line {
 	return podlog.Line{At: now.Add(-ago), Level: level, Source: "x.go:1", Message: message, Values: values}
 }
 
-func failedWith(text string) podlog.Value { return podlog.Value{Key: "err", Text: text} }
+func failedWith(text string) map[string]string { return map[string]string{"err": text} }
 
 func ofLogs(logs ...Log) func(*Facts) { return func(f *Facts) { f.Logs = logs } }
 
 func TestContact(t *testing.T) {
 	t.Parallel()
 	const lookup = "cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs: no such host"
-	can, cannot := wrote(30*time.Minute, 'I', contactMade), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
+	can, cannot := wrote(30*time.Minute, 'I', contactMade, nil), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
 	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
 	again := func(ago time.Duration) podlog.Line {
-		return wrote(ago, 'I', contactAgain, podlog.Value{Key: "after", Text: "1m2s"})
+		return wrote(ago, 'I', contactAgain, map[string]string{"after": "1m2s"})
 	}
-	waits, used := wrote(time.Minute, 'I', configWaits, podlog.Value{Key: "key", Text: "zone"}), wrote(time.Minute, 'I', configUsed)
+	waits, used := wrote(time.Minute, 'I', configWaits, map[string]string{"key": "zone"}), wrote(time.Minute, 'I', configUsed, nil)
 	fine := expect{OK, "no call fails", nil}
 	for name, tt := range map[string]struct {
 		lines []podlog.Line
@@ -126,17 +126,17 @@ func TestContact(t *testing.T) {
 		"the file is again what it was":          {[]podlog.Line{can, waits, used, used}, expect{OK, "", nil}},
 		"an empty log":                           {nil, expect{Unknown, "empty", nil}},
 		"contact":                                {[]podlog.Line{can}, fine},
-		"nothing about CloudStack":               {[]podlog.Line{wrote(time.Minute, 'I', "hello")}, fine},
+		"nothing about CloudStack":               {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
 		"contact lost":                           {[]podlog.Line{can, cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago"}}},
-		"contact after failure":                  {[]podlog.Line{cannot, wrote(0, 'I', contactMade)}, fine},
+		"contact after failure":                  {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
 		"over":                                   {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
-		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade)}, fine},
+		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
 		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago"}}},
 		"an old outage":                          {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14 * time.Minute)}, fine},
 		"the failures are in lines not read":     {[]podlog.Line{again(time.Minute)}, fine},
 		"an old failure":                         {[]podlog.Line{wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))}, fine},
 		"an API server that cannot be reached":   {[]podlog.Line{wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))}, expect{OK, "", nil}},
-		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, failedWith("cloudstack listZones: 401"), podlog.Value{Key: "remedy", Text: "check api-key"})}, expect{"", "401", []string{"Pod p: 1m0s ago"}}},
+		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": "cloudstack listZones: 401", "remedy": "check api-key"})}, expect{"", "401", []string{"Pod p: 1m0s ago"}}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
 	}

@@ -39,7 +39,7 @@ func contact(f *Facts) Finding {
 		switch {
 		case failed != nil && (failed.Message == contactFailed || f.At.Sub(failed.At) <= recentlyEnough):
 			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago"
-			return Problemf("%s", OneLine(cmp.Or(failed.Get("err"), failed.Message))).About(pod).Fix("%s", failed.Get("remedy"))
+			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
 		case len(stale) > 0:
 			keys := strings.Join(stale, ", ")
 			pod.Message = "read the cloud-config's " + keys + " when it started"
@@ -62,12 +62,12 @@ func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
 	var named []string
 	for i := range lines {
 		switch l := &lines[i]; {
-		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Get("err"), l.Message)):
+		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Values["err"], l.Message)):
 			failed = l
 		case l.Message == contactMade || l.Message == contactAgain:
 			failed = nil
 		case l.Message == configWaits:
-			named = append(named, l.Get("key"))
+			named = append(named, l.Values["key"])
 		case l.Message == configUsed:
 			named, stale = nil, named
 		}

@@ -168,8 +168,8 @@ func NextTries(logs []Log) map[string]time.Time {
 	for i := range logs {
 		for j := range logs[i].Lines {
 			l := &logs[i].Lines[j]
-			name := l.Get("service")
-			wait, err := time.ParseDuration(l.Get("in"))
+			name := l.Values["service"]
+			wait, err := time.ParseDuration(l.Values["in"])
 			if err == nil && name != "" && !l.At.Before(said[name]) {
 				said[name], out[name] = l.At, l.At.Add(wait)
 			}

@@ -12,7 +12,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,8 +171,8 @@ func (in *Input) learnDeleted(r *redactor) {
 	for _, l := range in.Facts.Logs {
 		for _, line := range l.Lines {
 			texts = append(texts, line.Message)
-			for _, v := range line.Values {
-				texts = append(texts, v.Key+` "`+v.Text+`"`, v.Text)
+			for _, key := range slices.Sorted(maps.Keys(line.Values)) {
+				texts = append(texts, key+` "`+line.Values[key]+`"`, line.Values[key])
 			}
 		}
 	}

@@ -78,12 +78,12 @@ func logText(lines []podlog.Line) string {
 	for i := range lines {
 		l := &lines[i]
 		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, terminal.Line(l.Message))
-		for _, v := range l.Values {
+		for _, key := range slices.Sorted(maps.Keys(l.Values)) {
 			text := "..."
-			if slices.Contains(logValues, v.Key) {
-				text = fmt.Sprintf("%q", v.Text)
+			if slices.Contains(logValues, key) {
+				text = fmt.Sprintf("%q", l.Values[key])
 			}
-			fmt.Fprintf(&b, " %s=%s", v.Key, text)
+			fmt.Fprintf(&b, " %s=%s", key, text)
 		}
 		b.WriteByte('\n')
 	}

@@ -32,9 +32,9 @@ func TestSecurityBundleRedactsDeletedObjects(t *testing.T) {
 			event(corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "web"}, `node "old-worker.example.org" has no VM; Service "merger/secret-plan" has it`),
 		},
 		Logs: []decide.Log{{Pod: "ccm", Lines: []podlog.Line{
-			{Level: 'I', Message: "Deleted", Values: []podlog.Value{{Key: "service", Text: "layoffs/portal"}, {Key: "nodes", Text: "[lost-a lost-b]"}}},
+			{Level: 'I', Message: "Deleted", Values: map[string]string{"service": "layoffs/portal", "nodes": "[lost-a lost-b]"}},
 			{Level: 'E', Message: "error checking if node lost-c exists: node \"lost-c\": timed out"},
-			{Level: 'W', Message: "x", Values: []podlog.Value{{Key: "err", Text: `no VM for node "lost-d"`}}},
+			{Level: 'W', Message: "x", Values: map[string]string{"err": `no VM for node "lost-d"`}},
 		}}},
 	}})
 	require.NoError(t, err)

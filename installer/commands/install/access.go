@@ -26,44 +26,32 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// access is the controller's access to CloudStack, and that of the administrator who makes its user.
-type access struct {
-	config *cloudstack.Config // of the controller, for this machine; without keys as long as they are to be made
-	api    *cloudapi.Client   // with the controller's keys, when they are verified
-	caPEM  []byte
-
-	admin *cloudapi.Client       // an administrator's session
-	user  *credentials.Provision // what makes the user; nil where keys were given
-	ends  []func()
-}
-
 // pending reports whether something is to be made in CloudStack.
-func (a *access) pending() bool { return a.user != nil && a.user.Changes() }
+func (r *run) pending() bool { return r.user != nil && r.user.Changes() }
 
 // findAccess finds out, by reading alone, whose keys the controller will use.
 func (r *run) findAccess(ctx context.Context) error {
 	if err := r.askCredentials(ctx); err != nil {
 		return err
 	}
-	k := &r.Credentials
-	if k.CAFile != "" {
+	if file := r.Cloud.CAFile; file != "" {
 		var err error
-		if r.caPEM, err = os.ReadFile(k.CAFile); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
-			err = fmt.Errorf("%s holds no PEM certificate", k.CAFile)
+		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
+			err = fmt.Errorf("%s holds no PEM certificate", file)
 		}
 		if err != nil {
 			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
 		}
 	}
 	switch {
-	case k.Source == SourceAdmin:
+	case r.Source == SourceAdmin:
 		return r.planUser(ctx)
-	case k.Source == SourceKeys && !r.secret.HasReplaced(k.Keys.APIKey):
-		r.config = r.cloudConfig(k.Keys)
+	case r.Source == SourceKeys && !r.secret.HasReplaced(r.Cloud.APIKey):
+		r.config = r.cloudConfig()
 		return nil
-	case k.Source == SourceKeys:
+	case r.Source == SourceKeys:
 		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", r.secret.Namespace, r.secret.Name)
-		k.Source = SourceSecret
+		r.Source, r.Cloud.APIURL, r.Cloud.APIKey, r.Cloud.SecretKey = SourceSecret, "", "", ""
 	case r.secret.Problem != nil:
 		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	}
@@ -72,48 +60,53 @@ func (r *run) findAccess(ctx context.Context) error {
 		return r.Cluster.Explain(err)
 	}
 	r.ends = append(r.ends, cleanup)
-	cfg.CAFile, cfg.ProjectID = cmp.Or(k.CAFile, cfg.CAFile), cmp.Or(r.Project, cfg.ProjectID)
-	r.config = r.overlaid(cfg)
+	r.config = overlay(cfg, &r.Cloud)
 	return nil
 }
 
-// cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no flag for.
-func (r *run) cloudConfig(keys credentials.Keys) *cloudstack.Config {
-	cfg, k := cloudconfig.Default(), &r.Credentials
-	if was := r.secret.Config; was != nil && was.APIURL == k.APIURL {
+// cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no flag for, and
+// where the cluster is.
+func (r *run) cloudConfig() *cloudstack.Config {
+	cfg := cloudconfig.Default()
+	if was := r.secret.Config; was != nil && was.APIURL == r.Cloud.APIURL {
 		cfg = *was
+		cfg.APIKey, cfg.SecretKey, cfg.CAFile, cfg.SSLNoVerify, cfg.ProjectID = "", "", "", false, ""
 	}
-	cfg.APIURL, cfg.APIKey, cfg.SecretKey = k.APIURL, keys.APIKey, keys.SecretKey
-	cfg.CAFile, cfg.SSLNoVerify, cfg.ProjectID = k.CAFile, k.SSLNoVerify, r.Project
-	return r.overlaid(&cfg)
+	return overlay(&cfg, &r.Cloud)
 }
 
-// overlaid sets what flags say.
-func (c *Config) overlaid(cfg *cloudstack.Config) *cloudstack.Config {
-	cfg.Zone, cfg.Region, cfg.ClusterID = cmp.Or(c.Zone, cfg.Zone), cmp.Or(c.Region, cfg.Region), cmp.Or(c.ClusterID, cfg.ClusterID)
+// overlay sets in a configuration what another one says of the fields that have flags, and returns it.
+func overlay(cfg, over *cloudstack.Config) *cloudstack.Config {
+	for to, from := range map[*string]string{
+		&cfg.APIURL: over.APIURL, &cfg.APIKey: over.APIKey, &cfg.SecretKey: over.SecretKey, &cfg.CAFile: over.CAFile,
+		&cfg.ProjectID: over.ProjectID, &cfg.Zone: over.Zone, &cfg.Region: over.Region, &cfg.ClusterID: over.ClusterID,
+	} {
+		*to = cmp.Or(from, *to)
+	}
+	cfg.SSLNoVerify = cfg.SSLNoVerify || over.SSLNoVerify
 	return cfg
 }
 
 // withoutProject is the configuration for a user who need not see the project.
 func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
-	cfg := r.cloudConfig(keys)
-	cfg.ProjectID = ""
+	cfg := r.cloudConfig()
+	cfg.APIKey, cfg.SecretKey, cfg.ProjectID = keys.APIKey, keys.SecretKey, ""
 	return cfg
 }
 
 // planUser logs in, and plans role, account, user and keys.
 func (r *run) planUser(ctx context.Context) (err error) {
-	missing := r.Credentials.Account == "" && r.Project == ""
+	missing := r.Account == "" && r.Cloud.ProjectID == ""
 	if missing && !r.Interactive { // refuses before the login
 		return r.askOwner(ctx, "")
 	}
 	var end func()
-	if r.admin, end, err = r.Credentials.LogIn(ctx, r.Env, r.withoutProject(credentials.Keys{})); err != nil {
+	if r.admin, end, err = r.LogIn(ctx, r.Env, r.withoutProject(credentials.Keys{})); err != nil {
 		return err
 	}
 	r.ends = append(r.ends, end)
-	if r.Zone != "" { // before anything is made; the user's own rights are proven later
-		err = credentials.CheckZone(ctx, r.admin, r.Zone)
+	if r.Cloud.Zone != "" { // before anything is made; the user's own rights are proven later
+		err = credentials.CheckZone(ctx, r.admin, r.Cloud.Zone)
 	} else {
 		err = r.askZone(ctx, r.admin)
 	}
@@ -130,17 +123,16 @@ func (r *run) planUser(ctx context.Context) (err error) {
 		}
 	}
 	r.Progress.Done("user %q in account %q of domain %s", r.user.User, r.user.Account, r.user.Domain.Path)
-	r.config = r.cloudConfig(credentials.Keys{})
+	r.config = r.cloudConfig()
 	r.config.ProjectID = cmp.Or(r.user.Project.ID, r.config.ProjectID)
 	return nil
 }
 
 // judgeOwner plans the user in the account or project that is given.
 func (r *run) judgeOwner(ctx context.Context) (err error) {
-	k := &r.Credentials
 	request := credentials.Request{
-		Domain: k.Domain, Account: k.Account, CreateAccount: k.CreateAccount, Project: r.Project,
-		User: k.User, Role: k.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former,
+		Domain: r.Domain, Account: r.Account, CreateAccount: r.CreateAccount, Project: r.Cloud.ProjectID,
+		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {
@@ -153,7 +145,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
 		},
 	}
-	if was := r.secret.Config; was != nil && was.APIURL == k.APIURL {
+	if was := r.secret.Config; was != nil && was.APIURL == r.Cloud.APIURL {
 		request.InUse = credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 	}
 	if r.user, err = credentials.Plan(ctx, r.admin, request); err == nil {
@@ -193,7 +185,7 @@ func (r *run) matchNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	finding, ok := check.Misplaced(r.nodes, vms, place, r.cloudConfig(credentials.Keys{}).Zone, func() []credentials.Place {
+	finding, ok := check.Misplaced(r.nodes, vms, place, r.cloudConfig().Zone, func() []credentials.Place {
 		return credentials.AdminPlaces(ctx, r.admin)
 	})
 	if ok {

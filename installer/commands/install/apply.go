@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
-	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/installer/taint"
 )
@@ -28,30 +28,30 @@ func (r *run) applySecret(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
 	note("%s %s/%s", r.newSecret.Action, r.secret.Namespace, r.secret.Name)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		if r.caPEM != nil {
-			if err := credentials.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM); err != nil {
-				return err
-			}
+		err := credentials.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
+		if err == nil && r.caPEM != nil {
+			err = credentials.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM)
 		}
-		return r.newSecret.Apply(ctx, r.Cluster.Kube)
+		if err == nil {
+			err = r.newSecret.Apply(ctx, r.Cluster.Kube)
+		}
+		return err
 	})
-	if err != nil {
-		return r.Cluster.Explain(err)
+	if err == nil {
+		r.Progress.Done("%s", map[credentials.SecretAction]string{
+			credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
+		}[r.newSecret.Action])
 	}
-	r.Progress.Done("%s", map[credentials.SecretAction]string{
-		credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
-	}[r.newSecret.Action])
-	return nil
+	return r.Cluster.Explain(err)
 }
 
 // applyChart installs or upgrades the release. The rollout waits for its Pods.
 func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 	r.Progress.Step("Helm release %s/%s", r.Cluster.Namespace, r.Release)
-	if r.action == actionKeep {
-		r.Progress.Done("revision %d is what is wanted", r.release.Revision)
+	if r.release = r.was; r.action == actionKeep {
+		r.Progress.Done("revision %d is what is wanted", r.was.Revision)
 	} else {
-		r.release, err = r.Helm.Apply(ctx, helm.ApplyRequest{Name: r.Release, Chart: r.Chart, Values: r.chartValues(), Description: "csccm install"})
-		if err != nil {
+		if r.release, err = r.Helm.Apply(ctx, r.request); err != nil {
 			return r.Cluster.Explain(err)
 		}
 		note("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
@@ -66,7 +66,7 @@ func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 		return nil
 	}
 	r.Progress.Step("Restarting the controller, which reads %s when it starts", keys)
-	if err := r.Waiter().Restart(ctx); err != nil {
+	if err := rollout.Restart(ctx, r.Env); err != nil {
 		return err
 	}
 	note("restarted for %s", keys)
@@ -154,25 +154,24 @@ The same again:        %s
 // FlagLine is the command that repeats this install without questions: its flags, and what was answered. It names where
 // secrets come from, never what they are. After --from-predecessor the Secret holds the keys; the other provider's may go with it.
 func (c *Config) FlagLine(e *engine.Env) []string {
-	k := &c.Credentials
 	line := slices.Concat([]string{"csccm", "install"}, e.Cluster.Args(e.Release), c.Typed)
 	given := func(flag string) bool { return slices.Contains(c.Typed, flag) }
-	admin, keys := k.Source == SourceAdmin, k.Source == SourceKeys && !k.FromPredecessor
+	admin, keys := c.Source == SourceAdmin, c.Source == SourceKeys && !c.FromPredecessor
 	login, files := admin && !given("--admin-api-key-file"), keys && !given("--cloud-config")
 	for _, a := range []struct {
 		is          bool
 		flag, value string
 	}{
-		{admin || keys, "--api-url", k.APIURL},
-		{login, "--admin-user", k.AdminUser},
-		{login, "--admin-domain", k.AdminDomain},
+		{admin || keys, "--api-url", c.Cloud.APIURL},
+		{login, "--admin-user", c.AdminUser},
+		{login, "--admin-domain", c.AdminDomain},
 		{login && !given("--admin-password-stdin"), "--admin-password-file", "FILE"},
-		{admin, "--domain", k.Domain},
-		{admin, "--account", k.Account},
+		{admin, "--domain", c.Domain},
+		{admin, "--account", c.Account},
 		{files, "--api-key-file", "FILE"},
 		{files, "--secret-key-file", "FILE"},
-		{true, "--project", c.Project},
-		{true, "--zone", c.Zone},
+		{true, "--project", c.Cloud.ProjectID},
+		{true, "--zone", c.Cloud.Zone},
 		{true, "--accept", strings.Join(c.Accept, ",")},
 		{true, "--pin", strings.Join(c.Pin, ",")},
 	} {

@@ -25,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/commands/uninstall"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/testenv"
@@ -197,8 +198,8 @@ func (e *env) config(t *testing.T) *cloudstack.Config {
 // admin are the options of an install by an administrator's login, keys those with keys that exist.
 func (e *env) admin() Config {
 	return Config{
-		Credentials: Credentials{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: "k8s"},
-		Zone:        "zone-1", Values: map[string]any{"hostNetwork": false},
+		Cloud:     cloudstack.Config{APIURL: e.cloud.URL, Zone: "zone-1"},
+		AdminUser: "admin", AdminPassword: "password", Account: "k8s", Values: map[string]any{"hostNetwork": false},
 		Typed: []string{"--account", "k8s", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
 	}
 }
@@ -206,7 +207,7 @@ func (e *env) admin() Config {
 func (e *env) keys(t *testing.T) Config {
 	t.Helper()
 	c := e.cloud.Config(t, testenv.Owner)
-	return Config{Credentials: Credentials{APIURL: e.cloud.URL, Keys: credentials.Keys{APIKey: c.APIKey, SecretKey: c.SecretKey}}}
+	return Config{Cloud: cloudstack.Config{APIURL: e.cloud.URL, APIKey: c.APIKey, SecretKey: c.SecretKey}}
 }
 
 // rotate is csccm rotate-keys with a controller that takes the keys over.
@@ -222,9 +223,7 @@ func (e *env) rotate(t *testing.T) {
 		return said, nil
 	}
 	require.NoError(t, rotate.Run(t.Context(), &run, rotate.Options{
-		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-			return (&Credentials{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
-		},
+		Admin:    (&Config{AdminUser: "admin", AdminPassword: "password"}).LogIn,
 		Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
 	}), e.Stderr.String())
 }
@@ -236,10 +235,10 @@ func (e *env) uninstall(t *testing.T, dry bool) {
 	run.DryRun = dry
 	require.NoError(t, uninstall.Run(t.Context(), &run, uninstall.Options{
 		DeleteUser: true,
-		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
+		Admin: func(ctx context.Context, at *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			require.Equal(t, e.cloud.URL, cfg.APIURL, "the login goes to the API of the list")
 			require.Empty(t, cfg.SecretKey)
-			return (&Credentials{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
+			return (&Config{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, at, cfg)
 		},
 	}), e.Stderr.String())
 }
@@ -253,9 +252,9 @@ func (e *env) putSecret(t *testing.T, cloudConfig string) {
 	}))
 }
 
-func (e *env) putKeys(t *testing.T, k credentials.Keys) {
+func (e *env) putKeys(t *testing.T, api, secret string) {
 	t.Helper()
-	e.putSecret(t, "[Global]\napi-url = "+e.cloud.URL+"\napi-key = "+k.APIKey+"\nsecret-key = "+k.SecretKey+"\n")
+	e.putSecret(t, "[Global]\napi-url = "+e.cloud.URL+"\napi-key = "+api+"\nsecret-key = "+secret+"\n")
 }
 
 // requireNoSecrets: the keys of the Secret and of the VMs' owner, and these words, are in no output.

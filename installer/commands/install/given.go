@@ -9,39 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
-
-// Credentials says where the controller's keys come from. At most one of the sources Admin..., Keys and existing Secret is used.
-type Credentials struct {
-	APIURL      string
-	CAFile      string
-	SSLNoVerify bool
-
-	Source Source
-
-	// SourceAdmin: a login, or an administrator's keys.
-	AdminUser, AdminPassword, AdminDomain string
-	AdminKeys                             credentials.Keys
-	Account, Domain, User, Role           string
-	CreateAccount                         bool
-	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
-	AllowHTTP bool
-	// AnyUser lets a user log in who is no administrator.
-	AnyUser bool
-
-	Keys            credentials.Keys // SourceKeys: the controller's own
-	FromPredecessor bool             // they are those of the provider that the install replaces
-}
 
 // Source is where keys come from.
 type Source string
@@ -54,37 +35,23 @@ const (
 	SourceSecret Source = "secret" // the Secret that is in the cluster
 )
 
-// admin reports whether an administrator's login or keys are given, or a part of them.
-func (c *Credentials) admin() bool {
+// byAdmin reports whether an administrator's login or keys are given, or a part of them.
+func (c *Config) byAdmin() bool {
 	return c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
 }
 
-// Given is where the flags say that passwords and keys are. None of them is in argv.
-type Given struct {
-	AdminPasswordFile                   string
-	AdminPasswordStdin                  bool
-	AdminAPIKeyFile, AdminSecretKeyFile string
-	APIKeyFile, SecretKeyFile           string
-	CloudConfig                         string
-
-	In          io.Reader // stdin
-	ErrOut      io.Writer // for what an operator should know about the secrets
-	Getenv      func(string) string
-	Interactive bool // somebody can be asked
-}
-
-// Read reads passwords and keys; none of them comes from argv. It warns of files that other users of this machine may read.
-func (f *Given) Read(o *Config) error {
-	c := &o.Credentials
-	keys := f.APIKeyFile != "" || f.SecretKeyFile != ""
-	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || f.AdminAPIKeyFile != "" || f.AdminSecretKeyFile != ""
-	existing := c.Keys.APIKey != "" || f.CloudConfig != "" || keys
+// Read reads passwords and keys, of which none is in argv, from files, stdin and the environment. It warns of files that other users
+// of this machine may read. Somebody who can be asked types a password from stdin later.
+func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string, interactive bool) error {
+	keys := c.APIKeyFile != "" || c.SecretKeyFile != ""
+	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || c.AdminAPIKeyFile != "" || c.AdminSecretKeyFile != ""
+	existing := c.Cloud.APIKey != "" || c.CloudConfig != "" || keys
 	for _, twice := range []struct {
 		what string
 		is   bool
 	}{
-		{"--admin-password-file and --admin-password-stdin", f.AdminPasswordFile != "" && f.AdminPasswordStdin},
-		{"--cloud-config and key files", f.CloudConfig != "" && keys},
+		{"--admin-password-file and --admin-password-stdin", c.AdminPasswordFile != "" && c.AdminPasswordStdin},
+		{"--cloud-config and key files", c.CloudConfig != "" && keys},
 		{"credentials of an administrator and keys of the controller", admin && existing},
 		{"--from-predecessor and other credentials", c.FromPredecessor && (admin || existing)},
 	} {
@@ -98,13 +65,18 @@ func (f *Given) Read(o *Config) error {
 		to         *string
 		read       func(flag, path string) (string, error)
 	}{
-		{"--admin-password-file", f.AdminPasswordFile, &c.AdminPassword, readPassword},
-		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey, credentials.ReadKeyFile},
-		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey, credentials.ReadKeyFile},
-		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey, credentials.ReadKeyFile},
-		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey, credentials.ReadKeyFile},
+		{"--admin-password-file", c.AdminPasswordFile, &c.AdminPassword, readPassword},
+		{"--admin-api-key-file", c.AdminAPIKeyFile, &c.AdminKeys.APIKey, credentials.ReadKeyFile},
+		{"--admin-secret-key-file", c.AdminSecretKeyFile, &c.AdminKeys.SecretKey, credentials.ReadKeyFile},
+		{"--api-key-file", c.APIKeyFile, &c.Cloud.APIKey, credentials.ReadKeyFile},
+		{"--secret-key-file", c.SecretKeyFile, &c.Cloud.SecretKey, credentials.ReadKeyFile},
+		{"--cloud-config", c.CloudConfig, nil, nil},
 	} {
-		if !f.given(file.flag, file.path) {
+		if mode, open := credentials.ExposedMode(file.path); open {
+			_, _ = fmt.Fprintf(errOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n",
+				file.path, file.flag, mode, report.ShellLine(file.path))
+		}
+		if file.path == "" || file.read == nil {
 			continue
 		}
 		var err error
@@ -112,47 +84,31 @@ func (f *Given) Read(o *Config) error {
 			return err
 		}
 	}
-	if f.AdminPasswordStdin && !f.Interactive {
+	if c.AdminPasswordStdin && !interactive {
 		var err error
-		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-stdin", "", f.In); err != nil {
+		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-stdin", "", in); err != nil {
 			return err
 		}
 	} else if c.AdminUser != "" {
-		c.AdminPassword = cmp.Or(c.AdminPassword, f.Getenv("CSCCM_ADMIN_PASSWORD"))
+		c.AdminPassword = cmp.Or(c.AdminPassword, getenv("CSCCM_ADMIN_PASSWORD"))
 	}
-	if f.given("--cloud-config", f.CloudConfig) {
-		cfg, err := cloud.ReadFile(f.CloudConfig)
+	if c.CloudConfig != "" {
+		cfg, err := cloud.ReadFile(c.CloudConfig)
 		if err != nil {
 			return err
 		}
-		c.CAFile = cmp.Or(c.CAFile, cfg.CAFile)
-		o.fill(cfg) // flags go over it
+		c.Cloud = *overlay(cfg, &c.Cloud)
 	} else if !admin && !c.FromPredecessor {
-		c.APIURL = cmp.Or(c.APIURL, f.Getenv("CLOUDSTACK_API_URL"))
-		c.Keys.APIKey = cmp.Or(c.Keys.APIKey, credentials.TrimKey(f.Getenv("CLOUDSTACK_API_KEY")))
-		c.Keys.SecretKey = cmp.Or(c.Keys.SecretKey, credentials.TrimKey(f.Getenv("CLOUDSTACK_SECRET_KEY")))
+		c.Cloud.APIURL = cmp.Or(c.Cloud.APIURL, getenv("CLOUDSTACK_API_URL"))
+		c.Cloud.APIKey = cmp.Or(c.Cloud.APIKey, credentials.TrimKey(getenv("CLOUDSTACK_API_KEY")))
+		c.Cloud.SecretKey = cmp.Or(c.Cloud.SecretKey, credentials.TrimKey(getenv("CLOUDSTACK_SECRET_KEY")))
 	}
 	return nil
 }
 
-// given reports whether a file is given, and warns if other users of this machine may read it.
-func (f *Given) given(flag, path string) bool {
-	if mode, open := credentials.ExposedMode(path); open {
-		_, _ = fmt.Fprintf(f.ErrOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n", path, flag, mode, report.ShellLine(path))
-	}
-	return path != ""
-}
-
-// Session is LogIn of a run.
-func (c *Credentials) Session(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
-	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-		return c.LogIn(ctx, e, cfg)
-	}
-}
-
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
 // is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
-func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
+func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	keys := c.AdminKeys != (credentials.Keys{})
 	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
 		return nil, nil, report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
@@ -186,7 +142,7 @@ func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.
 	}
 }
 
-func (c *Credentials) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool) (session *cloudapi.Client, end func(), err error) {
+func (c *Config) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool) (session *cloudapi.Client, end func(), err error) {
 	who, domain := fmt.Sprintf("user %q", c.AdminUser), cmp.Or(c.AdminDomain, credentials.DefaultDomain)
 	end = func() {}
 	if keys {
@@ -214,7 +170,7 @@ func (c *Credentials) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.
 }
 
 // askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login failed.
-func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (err error) {
+func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (err error) {
 	if c.AdminUser == "" {
 		if c.AdminUser, err = e.Prompt.Ask(ctx, prompt.Question{
 			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
@@ -242,16 +198,16 @@ func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain boo
 }
 
 // askURL asks for the API's URL where it is missing, and judges it.
-func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, validate func(string) error) (err error) {
-	if c.APIURL == "" {
-		if c.APIURL, err = p.Ask(ctx, prompt.Question{
+func (c *Config) askURL(ctx context.Context, p prompt.Prompter, validate func(string) error) (err error) {
+	if c.Cloud.APIURL == "" {
+		if c.Cloud.APIURL, err = p.Ask(ctx, prompt.Question{
 			Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
 		}); err != nil {
 			return err
 		}
 	}
-	if err := checkURL(c.APIURL); err != nil {
+	if err := checkURL(c.Cloud.APIURL); err != nil {
 		return report.Usage("--"+err.Error(), "give the URL of the API")
 	}
 	return nil
@@ -259,27 +215,24 @@ func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, validate fu
 
 // Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes cluster:
 // those of a cloud-config, a login or keys. Without any it returns what secret finds.
-func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Config, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
-	c := &o.Credentials
-	admin := c.admin()
-	if !admin && c.Keys == (credentials.Keys{}) {
+func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
+	config, admin := cloudconfig.Default(), c.byAdmin()
+	switch given := &c.Cloud; {
+	case admin:
+	case given.APIKey+given.SecretKey == "":
 		found, err := secret(ctx)
 		if err == nil {
-			found.Config.ProjectID = cmp.Or(o.Project, found.Config.ProjectID)
+			found.Config.ProjectID = cmp.Or(given.ProjectID, found.Config.ProjectID)
 		}
 		return found, err
-	}
-	if !admin && (c.Keys.APIKey == "" || c.Keys.SecretKey == "") {
+	case given.APIKey == "" || given.SecretKey == "":
 		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
 	}
 	if err := c.askURL(ctx, e.Prompt, checkURL); err != nil {
 		return nil, err
 	}
-	config := cloudconfig.Default()
-	config.APIURL, config.CAFile, config.SSLNoVerify, config.ProjectID, config.Zone = c.APIURL, c.CAFile, c.SSLNoVerify, o.Project, o.Zone
-	out := &cloud.Cloud{Config: &config, From: cmp.Or(f.CloudConfig, "the keys that were given"), Close: func() {}}
+	out := &cloud.Cloud{Config: overlay(&config, &c.Cloud), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
 	if !admin {
-		config.APIKey, config.SecretKey = c.Keys.APIKey, c.Keys.SecretKey
 		return out.Open()
 	}
 	client, end, err := c.LogIn(ctx, e, &config)
@@ -288,4 +241,210 @@ func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Config, secret func
 	}
 	out.Client, out.Close, out.From = client, end, "the login"
 	return out, nil
+}
+
+const (
+	adminFlags    = "--admin-user USER with --admin-password-file FILE or --admin-password-stdin (or --admin-api-key-file and --admin-secret-key-file)"
+	keyFlags      = "--api-key-file FILE with --secret-key-file FILE"
+	passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
+)
+
+// A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing. Without a terminal the
+// first missing thing is an error that names its flag.
+
+// askCredentials asks where the keys come from, for the URL of the API, and for keys that exist.
+func (r *run) askCredentials(ctx context.Context) error {
+	if err := r.askSource(ctx); err != nil {
+		return err
+	}
+	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
+		return report.Usage("--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes, and keys exist here",
+			"leave them out, or give an administrator's login with "+adminFlags)
+	}
+	if r.Source == SourceSecret {
+		return nil
+	}
+	err := r.askURL(ctx, r.Prompt, func(url string) error { // says what answers at a URL that is no CloudStack
+		if err := checkURL(url); err != nil {
+			return err
+		}
+		there := r.withoutProject(credentials.Keys{APIKey: "probe", SecretKey: "probe"})
+		there.APIURL = url
+		api, err := cloudapi.NewClient(there)
+		if err != nil {
+			return err
+		}
+		return credentials.Probe(ctx, url, api)
+	})
+	if err != nil || r.Source != SourceKeys {
+		return err
+	}
+	return r.askKeys(ctx)
+}
+
+// askSource decides where the keys come from.
+func (r *run) askSource(ctx context.Context) error {
+	switch {
+	case r.Source != SourceUnset:
+		return nil
+	case r.FromPredecessor:
+	case r.Cloud.APIKey+r.Cloud.SecretKey != "":
+		r.Source = SourceKeys
+		return nil
+	case r.byAdmin():
+		r.Source = SourceAdmin
+		return nil
+	case r.secret.Exists && r.Cloud.APIURL == "" && (r.secret.Problem == nil || !r.OverwriteSecret):
+		r.Source = SourceSecret
+		r.Progress.Info("using the credentials in Secret %s/%s", r.secret.Namespace, r.secret.Name)
+		return nil
+	}
+	cfg, from, err := takeover.FindCredentials(ctx, r.Cluster.Kube, r.controllers.Predecessors)
+	if !r.FromPredecessor {
+		choices := []prompt.Choice{
+			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
+			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
+		}
+		const predecessor = "predecessor"
+		if err == nil {
+			choices = append(choices, prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
+		}
+		source, err := r.Prompt.Ask(ctx, prompt.Question{
+			Message: "Credentials for the controller", Default: string(SourceAdmin), Choices: choices, Flag: adminFlags + ", or " + keyFlags,
+			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
+		})
+		if err != nil || source != predecessor {
+			r.Source = Source(source)
+			return err
+		}
+	}
+	if err != nil {
+		return r.Cluster.Explain(err)
+	}
+	// Its settings count where no flag says otherwise. The keys are verified as other keys are.
+	r.Progress.Info("credentials of the other provider: %s", from)
+	r.Source, r.FromPredecessor = SourceKeys, true
+	cfg.CAFile = "" // of its Pod
+	r.Cloud = *overlay(cfg, &r.Cloud)
+	return nil
+}
+
+// askKeys asks for the controller's keys until CloudStack takes them.
+func (r *run) askKeys(ctx context.Context) error {
+	k := &r.Cloud
+	for given := *k; ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
+		for _, q := range []struct {
+			to         *string
+			name, flag string
+		}{
+			{&k.APIKey, "API key", "--api-key-file FILE, or set CLOUDSTACK_API_KEY"},
+			{&k.SecretKey, "Secret key", "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"},
+		} {
+			if *q.to != "" {
+				continue
+			}
+			answer, err := r.Prompt.Ask(ctx, prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
+				if err := notEmpty(s); err != nil {
+					return err
+				}
+				return credentials.CheckKey(q.name, credentials.TrimKey(s))
+			}})
+			if err != nil {
+				return err
+			}
+			*q.to = credentials.TrimKey(answer)
+		}
+		if !r.Interactive || given.APIKey != "" && given.SecretKey != "" {
+			return nil
+		}
+		api, err := cloudapi.NewClient(r.cloudConfig())
+		if err == nil {
+			err = credentials.CheckKeys(ctx, k.APIURL, api)
+		}
+		switch {
+		case err == nil:
+			return r.askZone(ctx, api)
+		case !cloudstack.IsKind(err, cloudstack.KindAuth):
+			return err
+		}
+		r.Progress.Warn("%v", err)
+	}
+}
+
+// askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. The answer is judged
+// by the plan of the user there.
+func (r *run) askOwner(ctx context.Context, owner string) error {
+	project, domain := r.Cloud.ProjectID, r.Domain
+	_, err := r.Prompt.Ask(ctx, prompt.Question{
+		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project", Default: owner,
+		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
+			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
+		Validate: func(answer string) error {
+			if err := notEmpty(answer); err != nil {
+				return err
+			}
+			r.Cloud.ProjectID, r.Domain, r.Account = project, domain, ""
+			if name, ok := strings.CutPrefix(answer, "project/"); ok {
+				r.Cloud.ProjectID = name
+			} else if i := strings.LastIndex(answer, "/"); i > 0 {
+				r.Domain, r.Account = answer[:i], answer[i+1:]
+			} else {
+				r.Account = answer
+			}
+			err := r.judgeOwner(ctx)
+			if known, ok := errors.AsType[*report.Error](err); ok && known.Fix != "" {
+				return fmt.Errorf("%w (%s)", err, known.Fix)
+			}
+			return err
+		},
+	})
+	return err
+}
+
+// ownerOfNodes returns the account or project that owns the VMs of the nodes, as askOwner reads it; "" if none does.
+func (r *run) ownerOfNodes(ctx context.Context) string {
+	for _, p := range credentials.AdminPlaces(ctx, r.admin) {
+		if _, owns := check.Misplaced(r.nodes, p.VMs, p, r.Cloud.Zone, func() []credentials.Place { return nil }); len(r.nodes) == 0 || !owns {
+			continue
+		}
+		if p.Project != "" {
+			return "project/" + p.Project
+		}
+		return p.Domain + "/" + p.Account
+	}
+	return ""
+}
+
+// askZone offers the zones where there is a choice.
+func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
+	if r.Cloud.Zone != "" || !r.Interactive {
+		return nil
+	}
+	zones, err := api.ListZones(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil // its VMs show it
+	}
+	if err != nil || len(zones) < 2 {
+		return err
+	}
+	choices := []prompt.Choice{{Value: "", Label: "any zone"}}
+	for i := range zones {
+		choices = append(choices, prompt.Choice{Value: zones[i].Name})
+	}
+	r.Cloud.Zone, err = r.Prompt.Ask(ctx, prompt.Question{
+		Message: "Zone of the cluster's VMs", Choices: choices, Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
+	})
+	return err
+}
+
+func notEmpty(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errors.New("an answer is needed")
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	_, err := (&cloudstack.Config{APIURL: s}).Endpoint()
+	return err
 }

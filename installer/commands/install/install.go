@@ -1,34 +1,57 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install brings the controller into a cluster. It looks at what is there (facts), gets access to CloudStack (access), makes
-// a plan, and carries it out step by step. Every step looks first and does only what is missing, so a run that
-// ended early is continued by running again.
+// Package install brings the controller into a cluster, and its release to another version and back. An install looks at what is
+// there, gets access to CloudStack, makes a plan, and carries it out step by step. Every step looks first and does only what is
+// missing, so a run that ended early is continued by running again.
 package install
 
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero values are
 // asked for on a terminal, or have the default that the comment names.
 type Config struct {
-	Credentials Credentials
+	// Cloud is what is wanted of the controller's cloud-config: URL, keys (SourceKeys), project, zone, region, cluster ID.
+	Cloud  cloudstack.Config
+	Source Source // where the controller's keys come from
 
-	Project   string // name or id of the project that owns the VMs
-	Zone      string // name or id; "" = any
-	Region    string
-	ClusterID string
+	// SourceAdmin: a login, or an administrator's keys.
+	AdminUser, AdminPassword, AdminDomain string
+	AdminKeys                             credentials.Keys
+	Account, Domain, User, Role           string
+	CreateAccount                         bool
+	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
+	AllowHTTP bool
+	// AnyUser lets a user log in who is no administrator.
+	AnyUser         bool
+	FromPredecessor bool // the keys are those of the provider that the install replaces
+
+	// Where the flags say that passwords and keys are; see Read.
+	AdminPasswordFile, AdminAPIKeyFile, AdminSecretKeyFile string
+	AdminPasswordStdin                                     bool
+	APIKeyFile, SecretKeyFile, CloudConfig                 string
 
 	OverwriteSecret bool
 	Chart           *helm.Chart
@@ -50,25 +73,36 @@ type Config struct {
 	checks func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
 }
 
-// fill takes what no flag has given from a configuration.
-func (c *Config) fill(cfg *cloudstack.Config) {
-	for to, from := range map[*string]string{
-		&c.Credentials.APIURL: cfg.APIURL, &c.Project: cfg.ProjectID, &c.Zone: cfg.Zone, &c.Region: cfg.Region, &c.ClusterID: cfg.ClusterID,
-	} {
-		*to = cmp.Or(*to, from)
-	}
-	c.Credentials.Keys = credentials.Keys{APIKey: cfg.APIKey, SecretKey: cfg.SecretKey}
-	c.Credentials.SSLNoVerify = c.Credentials.SSLNoVerify || cfg.SSLNoVerify
-}
-
 // run is one install: what is wanted, what was found, and what was decided.
 type run struct {
 	*engine.Env
 	*Config
 	session *engine.Session
-	facts
-	access
-	plan
+	change
+
+	// Found in the cluster.
+	nodes       []corev1.Node
+	kept        map[string]any // values that the release keeps
+	secret      *credentials.Secret
+	controllers *family.Controllers
+	placement   string // where the Pods with the keys run
+
+	// The controller's access to CloudStack, and that of the administrator who makes its user.
+	config *cloudstack.Config // of the controller, for this machine; without keys as long as they are to be made
+	api    *cloudapi.Client   // with the controller's keys, when they are verified
+	caPEM  []byte
+	admin  *cloudapi.Client       // an administrator's session
+	user   *credentials.Provision // what makes the user; nil where keys were given
+	ends   []func()
+
+	// Decided before the cluster is changed. Without the controller's credentials newSecret and taints are nil.
+	newSecret *credentials.SecretPlan
+	taints    *taint.Plan
+	order     *takeover.Plan  // nil where no other provider is there. Its Services are compared once there are credentials
+	taker     *takeover.Taker // of order, with its Services; nil before
+	warned    map[string]bool // warnings of checks that were shown
+
+	release *helm.Release // as it is at the end
 }
 
 // chartValues are those that the release will have: those that it has, and over them the operator's.
@@ -86,13 +120,13 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = check.Run
 	}
-	r := &run{Env: e, Config: &c, session: e.Session("install", "csccm uninstall takes the controller away again")}
+	r := &run{Env: e, Config: &c, warned: map[string]bool{}, session: e.Session("install", "csccm uninstall takes the controller away again")}
 	e.Scrub = r.scrub
 	defer func() {
 		r.session.Close(err)
 		r.close(err)
 	}()
-	if err := r.session.Run(ctx, read("looking at the cluster", r.detect), read("credentials", r.findAccess), read("plan", r.render)); err != nil {
+	if err := r.session.Run(ctx, read("looking at the cluster", r.detect), read("credentials", r.findAccess), read("plan", r.planRelease)); err != nil {
 		return err
 	}
 	if err := r.prepare(ctx); err != nil || e.DryRun {
@@ -101,20 +135,12 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	var before, after []engine.Step
 	if r.taker != nil {
 		before, after = r.taker.Before(), r.taker.After()
-		for _, steps := range [][]engine.Step{before, after} {
-			for i := range steps {
-				steps[i].Name = "takeover: " + steps[i].Name
-			}
-		}
 	}
 	return r.session.Run(ctx, slices.Concat(
-		[]engine.Step{{Name: "namespace", Do: func(ctx context.Context, _ engine.Note) error {
-			return e.Cluster.Explain(credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace))
-		}}},
 		before,
 		[]engine.Step{
 			{Name: "Secret", Do: r.applySecret}, {Name: "Helm release", Do: r.applyChart},
-			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return r.Rollout(ctx) }},
+			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return rollout.Wait(ctx, e) }},
 			{Name: "self-test in the cluster", Do: r.selfTest},
 		},
 		after,
@@ -148,16 +174,6 @@ func (r *run) prepare(ctx context.Context) error {
 		{"the user in CloudStack", r.makeUser, true, false}, // never made in a dry run
 		{"checking the credentials", r.verify, true, false},
 		{"plan of the takeover", r.planTakeover, true, false},
-		{"consent to the takeover", func(ctx context.Context) error {
-			if !r.DryRun {
-				return nil // a run asks when the plan is shown
-			}
-			return r.consent(ctx)
-		}, true, true},
-		{"policy for tenants", func(ctx context.Context) (err error) {
-			r.refused, err = tenants.Decide(ctx, r.Env, r.manifest)
-			return err
-		}, false, false},
 		{"checks before the install", r.preflight, false, true},
 		{"plan of Secret and nodes", r.planNodes, true, true},
 		{"dry run on the API server", r.diffObjects, false, true},
@@ -169,21 +185,16 @@ func (r *run) prepare(ctx context.Context) error {
 		if err != nil && (!step.gate || !r.DryRun) {
 			return err
 		}
-		if unfit == nil {
-			unfit = err
-		}
-	}
-	if unfit == nil {
-		unfit = r.overwrites()
+		unfit = cmp.Or(unfit, err)
 	}
 	if r.DryRun {
 		if err := r.Show(r.shown()); err != nil {
 			return err
 		}
-		return unfit
+		return cmp.Or(unfit, r.overwrites(), r.consent(ctx))
 	}
-	if unfit != nil {
-		return unfit
+	if err := r.overwrites(); err != nil {
+		return err
 	}
 	return r.session.Run(ctx, read("confirmation", r.confirm))
 }
@@ -191,4 +202,85 @@ func (r *run) prepare(ctx context.Context) error {
 // read makes a step that changes nothing.
 func read(name string, do func(context.Context) error) engine.Step {
 	return engine.Step{Name: name, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
+}
+
+// preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose place is taken.
+func (r *run) preflight(ctx context.Context) error {
+	r.Progress.Step("Checks before the install")
+	env := r.checkEnv()
+	env.Manifest = r.manifest
+	for i := range r.controllers.Predecessors {
+		if p := &r.controllers.Predecessors[i]; p.Replaceable() {
+			env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	if r.api == nil {
+		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
+	}
+	return r.runChecks(ctx, env, check.PhasePreflight)
+}
+
+// checkEnv is what the checks work with.
+func (r *run) checkEnv() *check.Env {
+	return &check.Env{
+		Cluster: r.Cluster, Style: r.StyleOf(r.Out), CloudStack: r.api, CloudConfig: r.config, Clock: r.Clock,
+		Setup: check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
+	}
+}
+
+// maxObjects is how many objects of a check are listed.
+const maxObjects = 5
+
+// runChecks runs the checks of a phase. A warning is shown once in a run.
+func (r *run) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
+	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var failed []check.Result
+	for _, c := range result.Checks {
+		if c.Outcome == check.Failed {
+			failed = append(failed, c)
+		} else if c.Outcome != check.Warning || r.warned[c.Code+c.Message] {
+			continue
+		}
+		r.warned[c.Code+c.Message] = true
+		r.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
+		for i, o := range c.Objects {
+			if i == maxObjects {
+				r.Progress.Info("... and %d more", len(c.Objects)-i)
+				break
+			}
+			r.Progress.Info("%s %s", o.String(), o.Message)
+		}
+		if c.Remedy != "" {
+			r.Progress.Info("fix: %s", c.Remedy)
+		}
+	}
+	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, english.Plural(result.Summary.Warning, "warning", ""), result.Summary.Failed)
+	if len(failed) > 0 {
+		r.Progress.Fail("%s", text)
+		return checksFailed(phase, failed...)
+	}
+	r.Progress.Done("%s", text)
+	return nil
+}
+
+// checksFailed is the error of checks that do not pass.
+func checksFailed(phase check.Phase, failed ...check.Result) error {
+	var codes, texts []string
+	for i := range failed {
+		codes, texts = append(codes, failed[i].Code), append(texts, failed[i].Code+" failed: "+failed[i].Message)
+	}
+	fix := failed[0].Remedy
+	if len(failed) > 1 {
+		fix = "see the remedy of each check above"
+	}
+	if phase != check.PhasePreflight {
+		return &report.Error{What: "installed, but " + strings.Join(texts, "; "), Fix: fix, Code: report.ExitCheckFailed}
+	}
+	return &report.Error{
+		What: "nothing was installed: " + strings.Join(texts, "; "), Code: report.ExitCheckFailed,
+		Fix: strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
+	}
 }

@@ -76,9 +76,9 @@ func TestInstallAsDomainAdmin(t *testing.T) {
 	})
 	e := newEnvOf(t, w, "tenants/"+testenv.Owner, demoNodes()...)
 	o := e.admin()
-	o.Credentials.AdminUser = "boss"
+	o.AdminUser = "boss"
 	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), `refuses the login of user "boss" in domain "ROOT"`, "--admin-domain", report.ExitFailure)
-	o.Credentials.AdminDomain = "ROOT/tenants"
+	o.AdminDomain = "ROOT/tenants"
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
 	require.Equal(t, 3, e.initialised(t))
@@ -232,7 +232,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 		}}}}}
 	}
 	o := e.keys(t)
-	secret := o.Credentials.Keys.SecretKey
+	secret := o.Cloud.SecretKey
 	require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
 		Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
@@ -259,7 +259,7 @@ func TestPrivateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	o := e.keys(t)
-	o.Credentials.APIURL, o.Credentials.CAFile = server.URL+"/client/api", ca
+	o.Cloud.APIURL, o.Cloud.CAFile = server.URL+"/client/api", ca
 	e.install(t, o)
 	e.install(t, Config{Values: e.Releases.Release().Values})
 }
@@ -277,7 +277,7 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 			case "keys":
 				o = e.keys(t)
 			case "administrator, named user":
-				o.Credentials.User = "csccm"
+				o.User = "csccm"
 			}
 			made := func() int { return e.cloud.Ledger().Count("createUser", "registerUserKeys") }
 			e.install(t, o)

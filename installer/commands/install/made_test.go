@@ -94,7 +94,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			usersBefore, accountsBefore, rolesBefore := e.names(t)
 			e.Releases.Err = errors.New("no chart today")
 			o := e.admin()
-			o.Credentials.Account, o.Project = "", "p"
+			o.Account, o.Cloud.ProjectID = "", "p"
 			require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "no chart today")
 			for _, want := range []string{
 				`Made in CloudStack: role "csccm-kubeadm", account "csccm-`,

@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -25,45 +26,139 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// plan is what an install decides before it changes the cluster; shown is what people and programs see of it.
-type plan struct {
-	action    string // what happens to the Helm release
-	manifest  string
-	newSecret *credentials.SecretPlan // nil as long as the controller's credentials do not exist
-	order     *takeover.Plan          // nil where no other provider is there. Its Services are compared once there are credentials
-	taker     *takeover.Taker         // of order, with its Services; nil before
-	refused   []tenants.Refusal       // by the policy for tenants
-	taints    *taint.Plan             // nil as long as the controller's credentials do not exist
-	objects   []diff.Change           // what the API server says would become of the chart's objects; nil when it was not asked
-	warned    map[string]bool         // warnings of checks that were shown
+// detect reads what is there, and sets the chart values that follow from it. It changes nothing in the cluster.
+func (r *run) detect(ctx context.Context) error {
+	r.Progress.Step("Looking at the cluster")
+	var err error
+	kube, namespace := r.Cluster.Kube, r.Cluster.Namespace
+	r.nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+	if err != nil {
+		return r.Cluster.Explain(err)
+	}
+	distribution, _, err := r.Cluster.Distribution(ctx, r.nodes)
+	if err != nil {
+		return err
+	}
+	history, err := r.History(ctx)
+	if err != nil {
+		return err
+	}
+	if len(history) > 0 {
+		r.was, r.kept = &history[0], helm.Values(history)
+	}
+	if r.secret, err = credentials.ReadSecret(ctx, kube, namespace); err == nil {
+		r.controllers, err = family.Find(ctx, kube, r.Release, namespace)
+	}
+	if err != nil {
+		return r.Cluster.Explain(err)
+	}
+	if distribution == cluster.CKS {
+		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
+		r.setDefault("adoptNodes", true)
+	}
+	r.placePods()
+	for _, p := range r.predecessors() {
+		r.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
+	}
+	on := ""
+	if distribution != cluster.Unknown {
+		on = string(distribution) + ", "
+	}
+	r.Progress.Done("Kubernetes %s, %s%s", r.Cluster.Version, on, english.Plural(len(r.nodes), "node", ""))
+	return nil
 }
 
+// placePods chooses where the Pods run, and how many, as far as the operator did not: on control plane nodes only, because the
+// kubelet of a Pod's node may read the keys.
+func (r *run) placePods() {
+	n := 0
+	for i := range r.nodes {
+		if node.ControlPlane(&r.nodes[i]) {
+			n++
+		}
+	}
+	values := r.chartValues()
+	switch {
+	case values["affinity"] != nil || values["controlPlaneOnly"] != nil || values["kind"] == "DaemonSet":
+		r.placement = "as the chart's values say"
+	case n == 0:
+		r.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
+		r.setDefault("controlPlaneOnly", false)
+	case n == 1:
+		r.placement = "on the one control plane node"
+		r.setDefault("replicaCount", 1)
+	default:
+		r.placement = "on control plane nodes only"
+	}
+}
+
+// predecessors are the other providers whose place the install takes. A controller that csccm does not know is left to the checks.
+func (r *run) predecessors() []family.Predecessor {
+	return slices.DeleteFunc(slices.Clone(r.controllers.Predecessors), func(p family.Predecessor) bool { return p.Family == family.Other })
+}
+
+// change is what an install, an upgrade or a rollback does with the Helm release.
+type change struct {
+	was      *helm.Release // nil = none
+	request  helm.ApplyRequest
+	manifest string
+	action   string
+	objects  []diff.Change // what the API server says would become of the chart's objects; nil when it was not asked
+	warnings []string      // what the policy for tenants refuses
+}
+
+// The actions. actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.
 const (
 	actionInstall = "install"
 	actionUpgrade = "upgrade"
 	actionKeep    = "keep"
-	// actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.
 	actionRestore = "restore"
 )
 
 // render decides what is to be done with the release.
-func (r *run) render(ctx context.Context) (err error) {
-	r.warned = map[string]bool{}
+func (c *change) render(ctx context.Context, e *engine.Env) (err error) {
+	c.manifest, err = e.Render(ctx, c.request)
+	switch {
+	case err != nil:
+	case c.was == nil:
+		c.action = actionInstall
+	case c.was.UpToDate(c.request.Chart, c.request.Values, c.manifest):
+		c.action = actionKeep
+	default:
+		c.action = actionUpgrade
+	}
+	return err
+}
+
+// compare finds out what would become of the objects, by dry runs on the API server, and of a chart's Services by its policy for tenants.
+func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
+	old := ""
+	if c.was != nil {
+		old = c.was.Manifest
+	}
+	if c.objects, err = e.Changes(ctx, old, c.manifest); err != nil {
+		return err
+	}
+	if c.action == actionKeep && diff.Different(c.objects) {
+		c.action = actionRestore
+	}
+	if c.request.Chart == nil { // a rollback
+		return nil
+	}
+	refused, err := tenants.Decide(ctx, e, c.manifest)
+	for i := range refused {
+		c.warnings = append(c.warnings, refused[i].String())
+	}
+	return err
+}
+
+// planRelease decides what is to be done with the release.
+func (r *run) planRelease(ctx context.Context) error {
 	if r.caPEM != nil {
 		r.setDefault("caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
 	}
-	values := r.chartValues()
-	r.manifest, err = r.Render(ctx, helm.ApplyRequest{Name: r.Release, Chart: r.Chart, Values: values, KubeVersion: r.version})
-	switch {
-	case err != nil:
-	case r.release == nil:
-		r.action = actionInstall
-	case r.release.UpToDate(r.Chart, values, r.manifest):
-		r.action = actionKeep
-	default:
-		r.action = actionUpgrade
-	}
-	return err
+	r.request = helm.ApplyRequest{Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install"}
+	return r.render(ctx, r.Env)
 }
 
 // planOrder says, by the cluster alone, who would be replaced in which order; an error is what
@@ -91,7 +186,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
 	}
 	r.Progress.Step("What the other provider has made")
-	t := &takeover.Taker{Env: r.Env, API: r.api, Config: r.config, Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.ClusterID}}
+	t := &takeover.Taker{Env: r.Env, API: r.api, Config: r.config, Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.Cloud.ClusterID}}
 	found, err := t.Detect(ctx)
 	if err == nil {
 		found.Own.Lease = family.LeaseOfChart(r.manifest)
@@ -104,7 +199,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 	for name, value := range t.Plan.Values {
 		r.setDefault(name, value)
 	}
-	if err := r.render(ctx); err != nil {
+	if err := r.planRelease(ctx); err != nil {
 		return err
 	}
 	r.Progress.Done("%s", english.Plural(len(t.Plan.Services), "Service", ""))
@@ -154,20 +249,13 @@ func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 }
 
 // diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before the first write.
-func (r *run) diffObjects(ctx context.Context) (err error) {
-	old := ""
-	if r.release != nil {
-		old = r.release.Manifest
-	}
+func (r *run) diffObjects(ctx context.Context) error {
 	if r.newSecret != nil && r.Diff != nil {
 		if err := r.newSecret.DryRun(ctx, r.Cluster.Kube); err != nil {
 			return r.Cluster.Explain(err)
 		}
 	}
-	if r.objects, err = r.Changes(ctx, old, r.manifest); err == nil && r.action == actionKeep && diff.Different(r.objects) {
-		r.action = actionRestore
-	}
-	return err
+	return r.compare(ctx, r.Env)
 }
 
 // overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to. Those of a
@@ -191,7 +279,7 @@ func (r *run) overwrites() error {
 // shown is the plan for people and programs.
 func (r *run) shown() *engine.Plan {
 	out := r.NewPlan()
-	out.Context.Version, out.Context.Nodes = r.version, len(r.nodes)
+	out.Context.Version, out.Context.Nodes = r.Cluster.Version, len(r.nodes)
 	if r.user != nil {
 		for _, s := range r.user.Steps {
 			out.Add("CloudStack", s, nil)
@@ -207,7 +295,7 @@ func (r *run) shown() *engine.Plan {
 	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, r.secret.Namespace, r.secret.Name), nil, secret.Differences...)
 	from := ""
 	if r.action == actionUpgrade {
-		from = " from " + r.release.ChartVersion
+		from = " from " + r.was.ChartVersion
 	}
 	var values []string
 	if text, err := yaml.Marshal(r.Values); err == nil && len(r.Values) > 0 {
@@ -222,9 +310,7 @@ func (r *run) shown() *engine.Plan {
 			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
 		}
 	}
-	for i := range r.refused {
-		out.Warnings = append(out.Warnings, r.refused[i].String())
-	}
+	out.Warnings = r.warnings
 	switch {
 	case r.SkipTaint:
 		out.Add("Nodes", "left as they are (--skip-taint); csccm taint has them initialised later", nil)

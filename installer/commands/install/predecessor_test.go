@@ -57,7 +57,7 @@ func TestInstallFromPredecessor(t *testing.T) {
 			t.Parallel()
 			e, keys := leaseweb(t, tc.secret, tc.change)
 			o := e.taking(t)
-			o.Credentials.FromPredecessor = true
+			o.FromPredecessor = true
 			e.install(t, o)
 			require.Contains(t, e.Stderr.String(), "credentials of the other provider: Secret kube-system/"+tc.secret+
 				" of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL)

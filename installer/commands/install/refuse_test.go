@@ -76,7 +76,7 @@ func TestInstallRefuses(t *testing.T) {
 		code   int
 	}
 	account := func(name string) func(*testing.T, *env, *Config) {
-		return func(_ *testing.T, _ *env, o *Config) { o.Credentials.Account = name }
+		return func(_ *testing.T, _ *env, o *Config) { o.Account = name }
 	}
 	for kind, rows := range map[string]map[string]row{
 		"keys": {
@@ -96,36 +96,36 @@ func TestInstallRefuses(t *testing.T) {
 			}, "Secret kube-system/cloudstack-secret", "correct the Secret", 2},
 			"the key expired": {func(t *testing.T, e *env, _ *Config) { e.expire(t) }, "does not accept the API keys", "check both keys", 1},
 			"the key in the Secret expired": {func(t *testing.T, e *env, o *Config) {
-				e.putKeys(t, o.Credentials.Keys)
+				e.putKeys(t, o.Cloud.APIKey, o.Cloud.SecretKey)
 				*o = Config{}
 				e.expire(t)
 			}, "does not accept the API keys", "check both keys", 1},
 			"a URL that is no CloudStack": {func(_ *testing.T, e *env, o *Config) {
-				o.Credentials.APIURL = strings.TrimSuffix(e.cloud.URL, "/client/api") + "/elsewhere"
+				o.Cloud.APIURL = strings.TrimSuffix(e.cloud.URL, "/client/api") + "/elsewhere"
 			}, "/elsewhere", "--api-url", 1},
-			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Credentials.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
+			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Cloud.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
 			"a certificate of an unknown authority": {func(t *testing.T, e *env, o *Config) {
 				server := httptest.NewTLSServer(e.cloud.Handler())
 				t.Cleanup(server.Close)
-				o.Credentials.APIURL = server.URL + "/client/api"
+				o.Cloud.APIURL = server.URL + "/client/api"
 			}, "no CloudStack API answers at https://", "--ca-file", 1},
-			"an unknown zone": {func(_ *testing.T, _ *env, o *Config) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"an unknown zone": {func(_ *testing.T, _ *env, o *Config) { o.Cloud.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
 			"another label for the Pods": {func(_ *testing.T, _ *env, o *Config) {
 				o.Values = map[string]any{"nameOverride": "cloud"}
 			}, "chart values: nameOverride: csccm finds the controller by the label app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
 			"a CA file that is none": {func(t *testing.T, _ *env, o *Config) {
-				o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")
+				o.Cloud.CAFile = filepath.Join(t.TempDir(), "none.crt")
 			}, "--ca-file", "PEM", 2},
 			"other keys in the Secret": {func(t *testing.T, e *env, _ *Config) {
-				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
+				e.putKeys(t, "a-canary", "b-canary")
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
 			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
-				e.putKeys(t, o.Credentials.Keys)
-				*o = Config{Credentials: Credentials{Account: "k8s"}}
+				e.putKeys(t, o.Cloud.APIKey, o.Cloud.SecretKey)
+				*o = Config{Account: "k8s"}
 			}, "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
 			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
-				o.Credentials.CreateAccount = true
+				o.CreateAccount = true
 			}, "are for the user that an administrator makes", "", 2},
 			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
 				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
@@ -134,26 +134,26 @@ func TestInstallRefuses(t *testing.T) {
 				require.NoError(t, e.Kube.Tracker().Add(aNode("stranger", "10.1.1.99")))
 			}, "cannot be initialised safely", "", 3},
 			"no keys of another provider": {func(_ *testing.T, _ *env, o *Config) {
-				*o = Config{Credentials: Credentials{FromPredecessor: true}}
+				*o = Config{FromPredecessor: true}
 			}, "no Secret of another provider holds a cloud-config", "", 2},
 		},
 		"login": {
-			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
+			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
 			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Config) {
-				o.Credentials.Account, o.Credentials.CreateAccount = "nobody", true
+				o.Account, o.CreateAccount = "nobody", true
 			}, `there is no account "nobody"`, "--project", 2},
-			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Cloud.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
 			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
-				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
+				e.putKeys(t, "a-canary", "b-canary")
 			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
 			// The login sees whose VMs the nodes are.
 			"another account than the nodes'": {
-				func(_ *testing.T, _ *env, o *Config) { o.Credentials.Account, o.Credentials.Domain = "other", "empty" },
+				func(_ *testing.T, _ *env, o *Config) { o.Account, o.Domain = "other", "empty" },
 				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT, zone zone-1 (--account k8s --domain ROOT, --zone zone-1)",
 				"do not delete any Node: run `csccm install` with the account", 3,
 			},
 			"a project without the nodes": {func(_ *testing.T, _ *env, o *Config) {
-				o.Credentials.Account, o.Project = "", "p"
+				o.Account, o.Cloud.ProjectID = "", "p"
 			}, "3 of 3 nodes have no VM in project p, zone zone-1", "do not delete any Node", 3},
 		},
 	} {

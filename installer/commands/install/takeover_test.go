@@ -147,9 +147,8 @@ func TestInstallWithoutConsent(t *testing.T) {
 func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := e.taking(t)
-	o.Accept, o.Pin, o.OverwriteSecret = nil, nil, true
-	o.Credentials = Credentials{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
+	o := Config{AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm", OverwriteSecret: true}
+	o.Cloud.APIURL = e.cloud.URL
 	err := e.installer(t, o).Run(t.Context())
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)

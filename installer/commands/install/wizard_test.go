@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -87,7 +88,7 @@ func TestWizardAsksAgain(t *testing.T) {
 func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	k := e.keys(t).Credentials.Keys
+	k := e.keys(t).Cloud
 	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
 	e.install(t, Config{})
 	require.Contains(t, e.Stderr.String(), "API key has blanks or control characters in it")
@@ -102,7 +103,7 @@ func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.Answers("", "", "password", "k8s")
-	err := e.installer(t, Config{Zone: "zone-9", Credentials: Credentials{Source: SourceAdmin, APIURL: e.cloud.URL}}).Run(t.Context())
+	err := e.installer(t, Config{Source: SourceAdmin, Cloud: cloudstack.Config{Zone: "zone-9", APIURL: e.cloud.URL}}).Run(t.Context())
 	require.ErrorContains(t, err, `there is no zone "zone-9"`)
 	require.Contains(t, e.Stderr.String(), "ok   Logging in to CloudStack at "+e.cloud.URL, "the login was a good one")
 }

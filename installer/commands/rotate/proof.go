@@ -38,7 +38,7 @@ const (
 
 // pods are the controller's that run; none is an error, as nobody could prove new keys.
 func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
-	_, all, err := r.Waiter().Read(ctx)
+	_, all, err := rollout.Read(ctx, r.Env)
 	var out []corev1.Pod
 	for i := range all {
 		if all[i].DeletionTimestamp == nil && all[i].Status.Phase == corev1.PodRunning {
@@ -104,10 +104,10 @@ func (r *run) proven(ctx context.Context) error {
 	r.plan.Proof = "restart"
 	err := r.hear(ctx)
 	if err == nil {
-		err = r.Waiter().Restart(ctx)
+		err = rollout.Restart(ctx, r.Env)
 	}
 	if err == nil {
-		err = r.Rollout(ctx)
+		err = rollout.Wait(ctx, r.Env)
 	}
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type Options struct {
 	Finish, Force bool
 
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
+	Admin func(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
 }
@@ -83,7 +83,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	login := *r.local
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
-	admin, end, err := o.Admin(ctx, &login)
+	admin, end, err := o.Admin(ctx, e, &login)
 	if err != nil {
 		return err
 	}

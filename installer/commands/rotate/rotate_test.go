@@ -156,7 +156,7 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 		},
 	}
 	o := Options{
-		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
+		Admin: func(ctx context.Context, _ *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			require.Empty(t, cfg.SecretKey)
 			a, err := cloudapi.Login(ctx, cfg, "admin", "password", "ROOT")
 			return a, func() { _ = a.Logout(context.WithoutCancel(ctx)) }, err

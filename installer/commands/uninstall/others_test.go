@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
@@ -71,7 +72,7 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, made, func() error { return nil }))
 		}
 	}
-	o := Options{DeleteUser: true, Admin: func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+	o := Options{DeleteUser: true, Admin: func(context.Context, *engine.Env, *cloudstack.Config) (*cloudapi.Client, func(), error) {
 		return admin, func() {}, nil
 	}}
 	err = Run(t.Context(), e.Env, o)

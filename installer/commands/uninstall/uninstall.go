@@ -8,28 +8,34 @@
 package uninstall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/kube/secretusers"
 	"github.com/csccm/csccm/pkg/cloudstack"
-)
-
-const (
-	// podsTimeout is how long the controller's Pods may take to end.
-	podsTimeout = 2 * time.Minute
-	podsPoll    = 500 * time.Millisecond
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/registration"
 )
 
 // Finalizer keeps a Service until a cloud provider has removed its load
@@ -47,7 +53,7 @@ type Options struct {
 	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
 	CAFile string
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
+	Admin func(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 }
 
 // run is one uninstall: its plan, and what that found.
@@ -56,11 +62,11 @@ type run struct {
 	Options
 	plan     *engine.Plan
 	steps    []engine.Step
-	deployed bool             // there is a release
-	balanced []corev1.Service // of type LoadBalancer, which the controller serves
-	owner    *cloud.Cloud     // with the controller's keys; nil without
-	ends     bool             // the keys of the Secret end
-	secret   bool             // the Secret is deleted
+	deployed bool         // there is a release
+	refusal  error        // why load balancers keep the controller
+	owner    *cloud.Cloud // with the controller's keys; nil without
+	ends     bool         // the keys of the Secret end
+	secret   bool         // the Secret is deleted
 	closers  []func()
 }
 
@@ -77,24 +83,16 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	return e.Run(ctx, engine.Operation{
 		Name: "uninstall", What: "remove what the plan lists", Question: prompt.Question{Message: "Uninstall"}, Plan: u.plan, Steps: u.steps,
-		Check: func(context.Context) error {
-			if len(u.balanced) == 0 || o.OrphanLoadBalancers || !u.deployed {
-				return nil
-			}
-			names := cloudapi.Names(u.balanced[:min(5, len(u.balanced))], func(s *corev1.Service) string { return s.Namespace + "/" + s.Name })
-			return report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
-				"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
-				strings.Join(names, ", "))
-		},
+		Check: func(context.Context) error { return u.refusal },
 	})
 }
 
-// delete plans a step that deletes something.
+// delete plans a step that deletes something, or finds it gone.
 func (u *run) delete(what string, do func(context.Context) error) {
 	u.plan.Add("delete", what, nil)
 	u.steps = append(u.steps, engine.Step{Name: what, Do: func(ctx context.Context, note engine.Note) error {
 		u.Progress.Step("%s", what)
-		if err := do(ctx); err != nil {
+		if err := do(ctx); err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, helm.ErrReleaseNotFound) {
 			return u.Cluster.Explain(err)
 		}
 		note("deleted %s", what)
@@ -111,29 +109,233 @@ func (u *run) warn(format string, args ...any) {
 	u.plan.Warnings = append(u.plan.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (u *run) deleteRelease(ctx context.Context) error {
-	err := u.Helm.Uninstall(ctx, u.Release)
-	if errors.Is(err, helm.ErrReleaseNotFound) {
-		return nil
+// makePlan reads what is there. The order is that of the steps: only when the Pods have ended may others take over.
+func (u *run) makePlan(ctx context.Context) error {
+	r, err := u.Find(ctx)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		w, _, err := rollout.Read(ctx, u.Env)
+		if err == nil {
+			return report.Refused("delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
+				"%s was not made by Helm", w)
+		}
+		if !errors.Is(err, rollout.ErrNoWorkload) {
+			return err
+		}
+	} else {
+		u.deployed = true
+		u.delete(fmt.Sprintf("Helm release %s/%s, chart %s", u.Cluster.Namespace, u.Release, r.ChartVersion), func(ctx context.Context) error {
+			return u.Helm.Uninstall(ctx, u.Release)
+		})
+	}
+	u.steps = append(u.steps, engine.Step{Name: "Pods", ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error {
+		u.Progress.Step("Waiting for the controller's Pods to end")
+		err := rollout.AwaitEnd(ctx, u.Env, "the controller", u.Cluster.Namespace, cluster.OfRelease(u.Release))
+		if err == nil {
+			u.Progress.Done("")
+		}
+		return u.Cluster.Explain(err)
+	}})
+	for _, read := range []func(context.Context) error{u.services, u.cloud, u.credentials, u.others, u.nodes} {
+		if err := read(ctx); err != nil {
+			return u.Cluster.Explain(err)
+		}
+	}
+	if len(u.steps) == 1 { // nothing to delete
+		u.steps = nil
+		u.plan.Add("delete", "nothing: there is nothing to remove", nil)
+	}
+	return nil
+}
+
+func (u *run) services(ctx context.Context) (err error) {
+	held, names := 0, []string{}
+	for _, s := range cluster.List(ctx, &err, u.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items {
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil { // a class names another controller
+			continue
+		}
+		if slices.Contains(s.Finalizers, Finalizer) {
+			held++
+		}
+		names = append(names, s.Namespace+"/"+s.Name)
+		u.keep("load balancer of Service %s/%s in CloudStack: address %s with its rules", s.Namespace, s.Name, cmp.Or(strings.Join(tenants.Ingress(&s), ", "), "none shown"))
+	}
+	if len(names) > 0 && u.deployed && !u.OrphanLoadBalancers {
+		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
+			"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
+			strings.Join(names[:min(5, len(names))], ", "))
+	}
+	if held > 0 {
+		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it", Finalizer, english.Plural(held, "Service", ""))
 	}
 	return err
 }
 
-// awaitPods waits until nobody works any more: only then may others take over.
-func (u *run) awaitPods(ctx context.Context, _ engine.Note) error {
-	u.Progress.Step("Waiting for the controller's Pods to end")
-	var left []corev1.Pod
-	ended, err := engine.Poll(ctx, u.Clock, podsPoll, podsTimeout, func() (bool, error) {
-		var err error
-		left = cluster.ListOf(ctx, &err, cluster.OfRelease(u.Release), u.Cluster.Kube.CoreV1().Pods(u.Cluster.Namespace).List).Items
-		return len(left) == 0, err
-	})
-	if err == nil && !ended {
-		err = fmt.Errorf("%d of the controller's Pods are still there after %s, the first is %s", len(left), podsTimeout, left[0].Name)
+func (u *run) credentials(ctx context.Context) error {
+	core, ns := u.Cluster.Kube.CoreV1(), u.Cluster.Namespace
+	maps, secrets := core.ConfigMaps(ns), core.Secrets(ns)
+	_, noSecret := secrets.Get(ctx, credentials.SecretName, metav1.GetOptions{})
+	_, noCA := maps.Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
+	for _, c := range []struct {
+		what, name string
+		err        error
+		ends       bool // it is of no more use
+		delete     func(ctx context.Context, name string, o metav1.DeleteOptions) error
+	}{
+		{"Secret", credentials.SecretName, noSecret, u.ends, secrets.Delete},
+		{"ConfigMap", credentials.CAConfigMap, noCA, false, maps.Delete},
+	} {
+		text := fmt.Sprintf("%s %s/%s", c.what, ns, c.name)
+		switch {
+		case apierrors.IsNotFound(c.err):
+		case c.err != nil:
+			return c.err
+		case u.DeleteSecret || c.ends:
+			u.secret = u.secret || c.what == "Secret"
+			u.delete(text, func(ctx context.Context) error { return c.delete(ctx, c.name, metav1.DeleteOptions{}) })
+		default:
+			u.keep("%s (--delete-secret removes it)", text)
+		}
 	}
-	if err != nil {
-		return u.Cluster.Explain(err)
-	}
-	u.Progress.Done("")
 	return nil
+}
+
+// others refuses to take credentials away that somebody else works with: Pods that read the Secret, and Secrets with the same
+// keys where the keys end.
+func (u *run) others(ctx context.Context) error {
+	if !u.secret && !u.ends {
+		return nil
+	}
+	values := []string{}
+	if u.ends {
+		values = append(values, u.owner.Config.APIKey)
+	}
+	found, err := secretusers.Find(ctx, u.Cluster.Kube, u.Cluster.Namespace, credentials.SecretName, credentials.SecretKey, values)
+	if err != nil {
+		return err
+	}
+	var who []string
+	for i := range found.Users {
+		if user := &found.Users[i]; slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool { return !cluster.InRelease(pod.Labels, u.Release) }) {
+			who = append(who, user.String())
+		}
+	}
+	for i := range found.Copies {
+		if c := &found.Copies[i]; c.Namespace != u.Cluster.Namespace || c.Name != credentials.SecretName {
+			who = append(who, "Secret "+c.String())
+		}
+	}
+	for _, what := range found.NotRead {
+		u.warn("you may not list %s, which may hold the same keys, which end", what)
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	return report.Refused("give them keys of their own first, or leave out --delete-secret and --delete-user",
+		"others work with these credentials: %s", strings.Join(who, ", "))
+}
+
+func (u *run) nodes(ctx context.Context) (err error) {
+	list := cluster.List(ctx, &err, u.Cluster.Kube.CoreV1().Nodes().List).Items
+	if err != nil {
+		return err
+	}
+	u.keep("provider IDs, labels and addresses of the nodes")
+	distribution, _, err := u.Cluster.Distribution(ctx, list)
+	if distribution == cluster.CKS {
+		u.warn("CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named cloud-controller-manager")
+	}
+	return err
+}
+
+// cloud plans what is removed from CloudStack, or names what stays there.
+func (u *run) cloud(ctx context.Context) error {
+	made, err := credentials.ReadMade(ctx, u.Cluster.Kube, u.Cluster.Namespace)
+	if err != nil {
+		return err
+	}
+	var unusable *report.Error
+	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
+	switch {
+	case err == nil:
+		u.closers = append(u.closers, u.owner.Close)
+		u.entry(ctx)
+	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage: // there may be keys that others have too
+		return err
+	}
+	switch {
+	case len(made.Objects) == 0:
+		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them")
+		return nil
+	case !u.DeleteUser:
+		for i := range made.Objects {
+			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", made.Objects[i].String())
+		}
+		return nil
+	}
+	login, key := cloudconfig.Default(), ""
+	if u.owner != nil {
+		key = u.owner.Config.APIKey
+		if strings.EqualFold(u.owner.Config.APIURL, made.APIURL) {
+			login = *u.owner.Config
+		}
+	}
+	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
+	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
+	login.CAFile = cmp.Or(u.CAFile, login.CAFile)
+	admin, end, err := u.Options.Admin(ctx, u.Env, &login)
+	if err != nil {
+		return err
+	}
+	u.closers = append(u.closers, end)
+	removal, err := credentials.PlanRemoval(ctx, admin, made)
+	if err != nil {
+		return err
+	}
+	u.ends = slices.Contains(removal.APIKeys, key)
+	for _, text := range removal.Stays {
+		u.keep("%s", text)
+	}
+	for i := range removal.Steps {
+		s := &removal.Steps[i]
+		u.delete(s.Text, func(ctx context.Context) error {
+			return engine.Shielded(ctx, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
+		})
+	}
+	return nil
+}
+
+// entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no uninstall.
+const entryTimeout = 10 * time.Second
+
+// entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
+// registerCluster). An entry that cannot be read or deleted is no reason to keep the controller.
+func (u *run) entry(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+	defer cancel()
+	cs := u.owner
+	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return
+	}
+	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
+	own := registration.Own(entries, string(ns.UID))
+	if err != nil || own == nil {
+		return
+	}
+	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
+		err := engine.Shielded(ctx, func(ctx context.Context) error {
+			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"}) // none of its VMs
+		})
+		if err != nil {
+			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
+		}
+		return nil
+	})
 }

@@ -56,13 +56,10 @@ func Own() (*Versions, error) {
 
 // Ask adds what the cluster says.
 func (v *Versions) Ask(ctx context.Context, c *cluster.Cluster, releases *helm.Client, name string) error {
-	info, err := c.Ping(ctx)
-	if err != nil {
-		return err
-	}
-	v.Server = info.GitVersion
-	r, err := releases.Get(ctx, name)
+	v.Server = c.Version
+	history, err := releases.History(ctx, name)
 	if err == nil {
+		r := &history[0]
 		v.Release = &release{r.Name, r.Namespace, r.Revision, r.Status, chart{r.ChartVersion, r.AppVersion}}
 	} else if errors.Is(err, helm.ErrReleaseNotFound) {
 		err = nil

@@ -52,6 +52,8 @@ type Cluster struct {
 	Context, Server, User string
 	// Name is what the kubeconfig calls the cluster; "" without one.
 	Name string
+	// Version is that of Kubernetes, such as v1.37.1, when the command connected.
+	Version string
 }
 
 // requestLimit is how long the API server may take for one request.

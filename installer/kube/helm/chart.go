@@ -4,16 +4,29 @@
 package helm
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/mitchellh/copystructure"
+	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/registry"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -81,4 +94,101 @@ func stamp(c *chart.Chart, v string) {
 	}
 	c.Metadata.Version = parsed.String()
 	c.Metadata.AppVersion = "v" + parsed.String()
+}
+
+// Load loads a chart from
+//
+//   - a directory or a packaged chart (path/to/cloudstack-ccm, cloudstack-ccm-0.1.0.tgz),
+//   - the URL of a packaged chart (https://host/path/cloudstack-ccm-0.1.0.tgz),
+//   - a chart repository (https://host/charts: the chart cloudstack-ccm),
+//   - an OCI registry (oci://host/path/cloudstack-ccm, with or without :TAG or @DIGEST).
+//
+// Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
+// registry without TLS.
+func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
+	load := loader.Load
+	scheme, _, remote := strings.Cut(ref, "://")
+	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); remote {
+		load = func(string) (*chart.Chart, error) { return download(ctx, ref, chartVersion, plainHTTP) }
+	}
+	loaded, err := load(ref)
+	if err == nil && loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
+		err = fmt.Errorf("it is of type %s and cannot be installed", loaded.Metadata.Type)
+	}
+	if u, uerr := url.Parse(ref); uerr == nil && remote {
+		ref = u.Redacted()
+	}
+	switch {
+	case err == nil:
+		return &Chart{loaded, ref}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	e := &report.Error{What: "chart " + ref, Err: err, Fix: "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm uses its embedded chart"}
+	if remote {
+		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is for a registry without TLS"
+	} else { // the command line is the only possible cause
+		e.Code = report.ExitUsage
+	}
+	return nil, e
+}
+
+// download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
+func download(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return nil, errors.New("not a URL") // the error has the password
+	}
+	dir, err := os.MkdirTemp("", "csccm-chart-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	settings := cli.New()
+	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
+	install := action.NewInstall(&action.Configuration{})
+	install.Version, install.PlainHTTP = strings.TrimPrefix(chartVersion, "v"), plainHTTP
+	install.Username = u.User.Username()
+	install.Password, _ = u.User.Password()
+	u.User = nil
+	name := u.String()
+	if u.Scheme != "oci" && !strings.HasSuffix(u.Path, ".tgz") {
+		install.RepoURL, name = name, charts.Name
+	}
+	client, err := registryClient(u.Hostname(), settings.RegistryConfig, plainHTTP)
+	if err != nil {
+		return nil, err
+	}
+	install.SetRegistryClient(client)
+	file, located := "", make(chan error, 1)
+	go func() {
+		var err error
+		file, err = install.LocateChart(name, settings)
+		located <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-located:
+		if err != nil {
+			return nil, err
+		}
+		return loader.Load(file)
+	}
+}
+
+// registryClient returns Helm's client for a registry.
+func registryClient(host, credentials string, plainHTTP bool) (*registry.Client, error) {
+	options := []registry.ClientOption{
+		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(credentials),
+	}
+	ip := net.ParseIP(host)
+	switch loopback := host == "localhost" || ip != nil && ip.IsLoopback(); {
+	case plainHTTP:
+		options = append(options, registry.ClientOptPlainHTTP())
+	case !loopback:
+		// Helm's default client tries again without TLS. Whoever impersonates the registry would get the login.
+		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
+	}
+	return registry.NewClient(options...)
 }

@@ -6,20 +6,24 @@
 package helm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/cli/values"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -34,7 +38,7 @@ const (
 )
 
 // ErrReleaseNotFound means that the namespace has no release with that name.
-var ErrReleaseNotFound = errors.New("release not found")
+var ErrReleaseNotFound = driver.ErrReleaseNotFound
 
 // Client manages the releases of one namespace. Its methods may be called concurrently for different releases. None of them
 // waits for Pods. Once Helm has started, a cancelled context has no effect: Helm would continue in the background and report
@@ -67,21 +71,9 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 	return c
 }
 
-// Get returns the latest revision of a release, regardless of its status; ErrReleaseNotFound if there is none.
-func (c *Client) Get(ctx context.Context, name string) (*Release, error) {
-	history, err := c.History(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return &history[0], nil
-}
-
 // History returns the stored revisions of a release, the newest first; ErrReleaseNotFound if there is none.
 func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
 	_, stored, err := c.stored(ctx, name)
-	if err == nil && len(stored) == 0 {
-		err = c.notFound(name)
-	}
 	return releases(stored), err
 }
 
@@ -95,24 +87,20 @@ func (c *Client) stored(ctx context.Context, name string) (*action.Configuration
 		return nil, nil, err
 	}
 	revisions, err := cfg.Releases.History(name)
-	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, nil, fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, err)
 	}
 	revisions = slices.Clone(revisions)
 	slices.SortFunc(revisions, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
 	return cfg, revisions, nil
 }
 
-func (c *Client) notFound(name string) error {
-	return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
-}
-
 // settle completes an interrupted uninstall, and refuses an operation beside another one, unless that is known to have died. It
-// returns the latest revision (nil if there is none) and the configuration for an action on the release.
+// returns the latest revision and the configuration for an action on the release, which comes with ErrReleaseNotFound too.
 func (c *Client) settle(ctx context.Context, name string) (*action.Configuration, *release.Release, error) {
 	for {
 		cfg, stored, err := c.stored(ctx, name)
-		if err != nil || len(stored) == 0 {
+		if err != nil {
 			return cfg, nil, err
 		}
 		last := stored[0]
@@ -149,12 +137,13 @@ func Pending(r *Release) error {
 // Apply installs or upgrades the release. It returns as soon as the API server has accepted the objects.
 func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) {
 	cfg, last, err := c.settle(ctx, req.Name)
-	if err != nil {
+	absent := errors.Is(err, ErrReleaseNotFound)
+	if err != nil && !absent {
 		return nil, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	var rel *release.Release
-	if last == nil || last.Info.Status == release.StatusUninstalled {
+	if absent || last.Info.Status == release.StatusUninstalled {
 		c.log("installing release %s from chart %s", req.Name, req.Chart.Version())
 		install := action.NewInstall(cfg)
 		install.ReleaseName, install.Namespace, install.Description, install.Timeout = req.Name, c.namespace, req.Description, actionTimeout
@@ -178,12 +167,9 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 
 // Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such release.
 func (c *Client) Uninstall(ctx context.Context, name string) error {
-	cfg, last, err := c.settle(ctx, name)
-	switch {
-	case err != nil:
+	cfg, _, err := c.settle(ctx, name)
+	if err != nil {
 		return err
-	case last == nil:
-		return c.notFound(name)
 	}
 	return c.uninstall(cfg, name)
 }
@@ -197,39 +183,211 @@ func (c *Client) uninstall(cfg *action.Configuration, name string) error {
 
 // Rollback creates a new revision with the content of an earlier one; 0 means the one before the latest.
 func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, error) {
-	cfg, last, err := c.settle(ctx, name)
-	switch {
-	case err != nil:
+	cfg, _, err := c.settle(ctx, name)
+	if err != nil {
 		return nil, err
-	case last == nil:
-		return nil, c.notFound(name)
 	}
 	rollback := action.NewRollback(cfg)
 	rollback.Version, rollback.MaxHistory, rollback.Timeout = to, maxHistory, actionTimeout
 	if err := rollback.Run(name); err != nil {
 		return nil, explain(name, c.namespace, err, nil)
 	}
-	return c.Get(context.WithoutCancel(ctx), name)
-}
-
-// listing reads Secrets with the context of a caller: Helm's own has none.
-type listing struct {
-	typedcorev1.SecretInterface
-	ctx context.Context //nolint:containedctx // of one call
-}
-
-func (l listing) List(_ context.Context, o metav1.ListOptions) (*corev1.SecretList, error) {
-	return l.SecretInterface.List(l.ctx, o) //nolint:contextcheck // that is what it is for
+	history, err := c.History(context.WithoutCancel(ctx), name)
+	if err != nil {
+		return nil, err
+	}
+	return &history[0], nil
 }
 
 // Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is left
 // out.
-func Records(ctx context.Context, secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
-	stored, err := driver.NewSecrets(listing{secrets, ctx}).Query(map[string]string{"owner": "helm", "name": name})
+func Records(secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
+	stored, err := driver.NewSecrets(secrets).Query(map[string]string{"owner": "helm", "name": name})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, nil
 	}
 	out := releases(stored)
 	slices.SortFunc(out, func(a, b Release) int { return cmp.Compare(a.Revision, b.Revision) })
 	return out, err
+}
+
+// ApplyRequest is the desired state of a release.
+type ApplyRequest struct {
+	// Name of the release.
+	Name  string
+	Chart *Chart
+	// Values override the chart's defaults. Those of the release do not count: see Values.
+	Values map[string]any
+	// Description is stored with the revision; empty means Helm's default description.
+	Description string
+	// KubeVersion is the version that Template renders for (v1.37.1). Apply uses the cluster's version.
+	KubeVersion string
+	// Tests has Template render the chart's tests too, as helm template does.
+	Tests bool
+}
+
+// Template is the function Template for the client's namespace.
+func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error) {
+	return Template(ctx, c.namespace, req)
+}
+
+// Template renders a release's manifest. It does not need a cluster. req.KubeVersion is required:
+// charts depend on it, and Helm's default is a version that is out of support.
+func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
+	wanted, err := chartutil.ParseKubeVersion(req.KubeVersion)
+	if err != nil {
+		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
+	}
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ReleaseName, install.Namespace, install.KubeVersion = req.Name, namespace, wanted
+	install.DryRun, install.DryRunOption, install.ClientOnly, install.Replace = true, "client", true, true
+	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
+	if err != nil {
+		return "", explain(req.Name, namespace, err, req.Chart.chart.Schema)
+	}
+	var out strings.Builder
+	out.WriteString(strings.TrimSpace(rel.Manifest) + "\n")
+	for _, hook := range rel.Hooks {
+		if !req.Tests && slices.Contains(hook.Events, release.HookTest) {
+			continue // helm test runs it, not the installation
+		}
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))
+	}
+	return out.String(), nil
+}
+
+// ParseValues parses values as helm's flags do: files (-f) first, then set
+// (--set, with type detection), then setString (--set-string); later ones override earlier ones.
+func ParseValues(files, set, setString []string) (map[string]any, error) {
+	parsed, err := (&values.Options{ValueFiles: files, Values: set, StringValues: setString}).MergeValues(nil)
+	if err != nil {
+		return nil, fmt.Errorf("chart values: %w", err)
+	}
+	return parsed, nil
+}
+
+// MergeValues returns base with the values of over merged into it, mapping by mapping; neither is changed. A null
+// in over is kept, so that it removes a chart's default as with helm.
+func MergeValues(base, over map[string]any) map[string]any {
+	return chartutil.MergeTables(copyValues(over), copyValues(base))
+}
+
+// Release is one revision of a release.
+type Release struct {
+	Name      string `json:"-"`
+	Namespace string `json:"-"`
+	// Revision starts at 1.
+	Revision int `json:"revision"`
+	// Status is Helm's status: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
+	// pending-upgrade, pending-rollback.
+	Status       string `json:"status"`
+	ChartVersion string `json:"chartVersion"`
+	AppVersion   string `json:"appVersion"`
+	// Manifest is the rendered YAML, without hooks.
+	Manifest string `json:"-"`
+	// Tests are the manifests of the chart's tests, which helm test runs.
+	Tests []string `json:"-"`
+	Notes string   `json:"-"`
+	// Updated is when an action last wrote the revision.
+	Updated time.Time `json:"-"`
+	// Values are the user's values, without the chart's defaults.
+	Values map[string]any `json:"-"`
+}
+
+// Deployed reports whether this revision is deployed.
+func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
+
+// releases converts revisions as Helm stores them.
+func releases(stored []*release.Release) []Release {
+	out := make([]Release, 0, len(stored))
+	for _, rel := range stored {
+		r := Release{
+			Name: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Manifest: rel.Manifest, Values: rel.Config,
+			Status: rel.Info.Status.String(), Notes: rel.Info.Notes, Updated: rel.Info.LastDeployed.Time,
+		}
+		for _, hook := range rel.Hooks {
+			if slices.Contains(hook.Events, release.HookTest) {
+				r.Tests = append(r.Tests, hook.Manifest)
+			}
+		}
+		if rel.Chart != nil && rel.Chart.Metadata != nil {
+			r.ChartVersion, r.AppVersion = rel.Chart.Metadata.Version, rel.Chart.Metadata.AppVersion
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The values
+// of one that never was may be the cause of its failure. history is that of the release, the newest first.
+func Values(history []Release) map[string]any {
+	for i := range history {
+		if history[i].Deployed() {
+			return history[i].Values
+		}
+	}
+	return nil
+}
+
+// UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.
+func (r *Release) UpToDate(c *Chart, values map[string]any, manifest string) bool {
+	return r.Deployed() && r.ChartVersion == c.Version() && r.AppVersion == c.AppVersion() &&
+		strings.HasPrefix(manifest, strings.TrimSpace(r.Manifest)) && sameValues(r.Values, values)
+}
+
+// sameValues compares values as JSON: numbers of flags and of a stored release have different Go types.
+func sameValues(a, b map[string]any) bool {
+	was, err := json.Marshal(a)
+	is, ierr := json.Marshal(b)
+	return err == nil && ierr == nil && (len(a)+len(b) == 0 || bytes.Equal(was, is))
+}
+
+var (
+	// Helm has no types for these errors, only texts.
+	guardText = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
+	// groupText matches lines that only introduce more specific lines.
+	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
+	patternText = regexp.MustCompile(`^('.*') does not match pattern '.*'$`)
+	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
+)
+
+// explain converts Helm's errors that users can resolve to errors with a remedy. schema is that of the chart's values.
+func explain(name, namespace string, err error, schema []byte) error {
+	text := err.Error()
+	var problems []string
+	if m := guardText.FindStringSubmatch(text); m != nil {
+		problems = []string{strings.TrimPrefix(strings.TrimSpace(m[1]), "value ")}
+	} else if strings.Contains(text, "values don't meet the specifications of the schema") {
+		problems = schemaProblems(text, schema)
+	}
+	if len(problems) > 0 {
+		return &report.Error{
+			What: "chart values: " + strings.Join(problems, "; "), Code: report.ExitUsage,
+			Fix: "correct the values; the chart's README.md and values.schema.json list them all",
+		}
+	}
+	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
+}
+
+// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". The schema says in words what a
+// pattern matches.
+func schemaProblems(text string, schema []byte) []string {
+	var root map[string]any
+	_ = json.Unmarshal(schema, &root) // it only adds words
+	var problems []string
+	for line := range strings.Lines(text) {
+		m := schemaLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil || groupText.MatchString(m[2]) {
+			continue
+		}
+		path, problem := strings.Trim(m[1], "/"), m[2]
+		titleAt := "properties/" + strings.ReplaceAll(path, "/", "/properties/") + "/title"
+		title, _, _ := unstructured.NestedString(root, strings.Split(titleAt, "/")...)
+		if value := patternText.FindStringSubmatch(problem); value != nil && title != "" {
+			problem = value[1] + " is not " + title
+		}
+		problems = append(problems, strings.TrimPrefix(strings.ReplaceAll(path, "/", ".")+": "+problem, ": "))
+	}
+	slices.Sort(problems) // the validator's order is random
+	return problems
 }

@@ -38,7 +38,7 @@ func TestEnvironmentOfHelmHasNoEffect(t *testing.T) {
 	flags := genericclioptions.NewConfigFlags(false)
 	other, kubeconfig := "other", "/dev/null"
 	flags.APIServer, flags.Namespace, flags.KubeConfig = &server.URL, &other, &kubeconfig
-	_, err := New(flags, "kube-system", t.Logf).Get(t.Context(), "cloudstack-ccm")
+	_, err := New(flags, "kube-system", t.Logf).History(t.Context(), "cloudstack-ccm")
 	require.ErrorIs(t, err, ErrReleaseNotFound)
 
 	mu.Lock()

@@ -81,7 +81,7 @@ type hold struct {
 	clock    clock.Clock
 	name     Name
 	identity string
-	// before is the lease as it was when it was taken away; nil without one. Its holder may go on for its duration.
+	// before is the lease as it was when it was taken away, at since. Its holder may go on for its duration.
 	before *coordinationv1.LeaseSpec
 	since  time.Time
 
@@ -112,14 +112,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 		return nil, err
 	}
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
-	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-		if Holder(l) != identity {
-			h.before, h.since = l.Spec.DeepCopy(), c.Now()
-			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), ptr.To(metav1.NewMicroTime(c.Now()))
-		}
-		h.set(l, identity, int32(duration/time.Second))
-		return true
-	}); err != nil {
+	if err := h.write(ctx, identity, duration, true); err != nil {
 		return nil, fmt.Errorf("holding lease %s: %w", name, err)
 	}
 	// The hold outlives a cancelled ctx: it ends with release.
@@ -132,7 +125,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 			case <-rctx.Done():
 				return
 			case <-c.After(renewal):
-				_ = h.renew(rctx, identity, int32(duration/time.Second)) // check says in the end whether somebody took it
+				_ = h.write(rctx, identity, duration, false) // check says in the end whether somebody took it
 			}
 		}
 	}()
@@ -159,22 +152,6 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 	return err
 }
 
-func (h *hold) set(l *coordinationv1.Lease, holder string, seconds int32) {
-	now := metav1.NewMicroTime(h.clock.Now())
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, &seconds
-}
-
-// renew changes the lease where it is still held.
-func (h *hold) renew(ctx context.Context, holder string, seconds int32) error {
-	return h.write(ctx, func(l *coordinationv1.Lease) bool {
-		if Holder(l) != h.identity {
-			return false
-		}
-		h.set(l, holder, seconds)
-		return true
-	})
-}
-
 // check reports whether the hold still lasts.
 func (h *hold) check(ctx context.Context) error {
 	l, err := Get(ctx, h.kube, h.name)
@@ -184,51 +161,49 @@ func (h *hold) check(ctx context.Context) error {
 	return err
 }
 
-// outlast waits until the controller that held the lease does not write any more. It may be one of ours: where the old controller
-// did not lead, perhaps because it did not start, a new Pod took the lease at once. Two leaders would allocate two addresses.
+// outlast waits until the controller that held the lease does not write any more, which is at once if it is a Pod of a workload
+// that has ended. It may be one of ours: where the old controller did not lead, perhaps because it did not start, a new Pod took the
+// lease at once. Two leaders would allocate two addresses. The identity of a controller begins with its host name, which is the
+// Pod's name or, in the node's network, the node's.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
-	until := h.since.Add(mayWrite(h.before, ended))
+	by := ptr.Deref(h.before.HolderIdentity, "")
+	if by == "" || ByCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
+		return nil
+	}
+	until := h.since.Add(time.Duration(ptr.Deref(h.before.LeaseDurationSeconds, 0)) * time.Second)
 	_, err := engine.Poll(ctx, h.clock, pollInterval, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
 	return err
-}
-
-// mayWrite returns how long the holder of a lease may go on after somebody else took it: not at all if it is a Pod of a workload
-// that has ended. The identity of a controller begins with its host name, which is the Pod's name or, in the node's network, the
-// node's.
-func mayWrite(l *coordinationv1.LeaseSpec, ended []string) time.Duration {
-	if l == nil {
-		return 0
-	}
-	by := ptr.Deref(l.HolderIdentity, "")
-	if by == "" || ByCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
-		return 0
-	}
-	return time.Duration(ptr.Deref(l.LeaseDurationSeconds, 0)) * time.Second
 }
 
 // release gives the lease up as client-go's election does, so that the next candidate has it at once.
 func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
-	if err := h.renew(ctx, "", 1); err != nil {
+	if err := h.write(ctx, "", time.Second, false); err != nil {
 		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, duration)
 	}
 	return nil
 }
 
-// write changes the lease as it is now, again where somebody was faster.
-func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) bool) error {
+// write makes holder the one who has the lease for a time, again where somebody was faster. Only seize takes it away from another.
+func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, seize bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	return retry.OnError(wait.Backoff{Steps: writeAttempts}, raced, func() error {
 		l, err := Get(ctx, h.kube, h.name)
+		if err != nil || !seize && Holder(l) != h.identity {
+			return err
+		}
 		missing := l == nil
 		if missing {
 			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
 		}
-		if err != nil || !change(l) {
-			return err
+		now := metav1.NewMicroTime(h.clock.Now())
+		if seize && Holder(l) != holder {
+			h.before, h.since = l.Spec.DeepCopy(), now.Time
+			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
 		}
+		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts/time.Second))
 		if missing {
 			_, err = leases.Create(ctx, l, metav1.CreateOptions{})
 		} else {

@@ -7,7 +7,6 @@ package podlog
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,22 +19,9 @@ type Line struct {
 	At     time.Time // zero if the line has no valid time
 	Level  byte      // I, W, E or F
 	Source string    // file.go:123
-	// Message is the constant text of the entry; variable data is in Values.
+	// Message is the constant text of the entry; variable data is in Values, by key.
 	Message string
-	Values  []Value
-}
-
-// Value is one key of a structured entry.
-type Value struct{ Key, Text string }
-
-// Get returns the value of a key; "" if there is none.
-func (l *Line) Get(key string) string {
-	for _, v := range l.Values {
-		if v.Key == key {
-			return v.Text
-		}
-	}
-	return ""
+	Values  map[string]string
 }
 
 // Error reports whether the entry is an error or a fatal error.
@@ -43,6 +29,9 @@ func (l *Line) Error() bool { return l.Level == 'E' || l.Level == 'F' }
 
 // header matches klog's header: level, month and day, time, process ID, source.
 var header = regexp.MustCompile(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d+)\s+\d+ ([\w.-]+:\d+)\] (.*)$`)
+
+// pair matches `key="quoted"` and `key=bare`; a bare value ends at a blank.
+var pair = regexp.MustCompile(`([\w.-]+)=("(?:[^"\\]|\\.)*"|\S*)`)
 
 // Parse parses one line. It returns false for lines that klog did not write, such as stack traces. now determines
 // the year, which klog's text format omits.
@@ -61,7 +50,14 @@ func Parse(text string, now time.Time) (Line, bool) {
 		return l, true
 	}
 	l.Message, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it
-	l.Values = parseValues(m[4][len(quoted):])
+	l.Values = map[string]string{}
+	for _, m := range pair.FindAllStringSubmatch(m[4][len(quoted):], -1) {
+		text, err := strconv.Unquote(m[2])
+		if err != nil {
+			text = m[2]
+		}
+		l.Values[m[1]] = text
+	}
 	return l, true
 }
 
@@ -73,20 +69,6 @@ func timeOf(text string, now time.Time) time.Time {
 	return at
 }
 
-// pair matches `key="quoted"` and `key=bare`; a bare value ends at a blank.
-var pair = regexp.MustCompile(`([\w.-]+)=("(?:[^"\\]|\\.)*"|\S*)`)
-
-func parseValues(rest string) (out []Value) {
-	for _, m := range pair.FindAllStringSubmatch(rest, -1) {
-		text, err := strconv.Unquote(m[2])
-		if err != nil {
-			text = m[2]
-		}
-		out = append(out, Value{m[1], text})
-	}
-	return out
-}
-
 // parseJSON parses klog's JSON format: ts in milliseconds, msg, caller, and v, which error entries do not have.
 func parseJSON(text string) (Line, bool) {
 	var raw map[string]any
@@ -96,20 +78,15 @@ func parseJSON(text string) (Line, bool) {
 	if err != nil || !hasMessage || !hasTime {
 		return Line{}, false
 	}
-	l := Line{Level: 'E', Message: message, At: time.UnixMicro(int64(ts * 1000)).UTC()}
+	l := Line{Level: 'E', Message: message, At: time.UnixMicro(int64(ts * 1000)).UTC(), Values: map[string]string{}}
 	if _, info := raw["v"]; info {
 		l.Level = 'I'
 	}
 	l.Source, _ = raw["caller"].(string)
-	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		if slices.Contains([]string{"msg", "ts", "v", "caller"}, key) {
-			continue
+	for key, value := range raw {
+		if !slices.Contains([]string{"msg", "ts", "v", "caller"}, key) {
+			l.Values[key] = fmt.Sprint(value)
 		}
-		value, ok := raw[key].(string)
-		if !ok {
-			value = fmt.Sprint(raw[key])
-		}
-		l.Values = append(l.Values, Value{key, value})
 	}
 	return l, true
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestTable(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRequests(t *testing.T) {
 	}, text(optional))
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), len(all), "each once")
 
-	needed, _ = Requests("install", "infra", []Kind{{"apps", "daemonsets"}})
+	needed, _ = Requests("install", "infra", []schema.GroupResource{{Group: "apps", Resource: "daemonsets"}})
 	require.Contains(t, text(needed), "create daemonsets.apps in infra")
 	require.NotContains(t, text(needed), "create deployments.apps in infra", "the chart has no Deployment")
 
@@ -85,35 +85,5 @@ func TestAllows(t *testing.T) {
 	} {
 		ok := slices.ContainsFunc(Table(), func(r Right) bool { return r.Allows(c.command, c.request, "infra") })
 		require.Equal(t, c.want, ok, "%s: %s", c.command, c.request)
-	}
-}
-
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	granted := Granted{
-		Everywhere: {{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete"}}},
-		System:     {{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"one"}, Verbs: []string{"watch"}}},
-	}
-	everything := func(*Right, string) bool { return true }
-	all := rules(everything, granted, Everywhere)
-	can := func(rules []rbacv1.PolicyRule, verb, group, resource string) bool {
-		return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-			return len(r.ResourceNames) == 0 && r.APIGroups[0] == group && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
-		})
-	}
-	require.True(t, can(all, "delete", "", "nodes"), "a permission of the controller, which the chart grants")
-	require.True(t, can(all, "patch", "", "nodes"))
-	require.False(t, can(all, "list", "", "secrets"), "only in namespaces")
-	system := rules(everything, granted, System, Release)
-	require.True(t, can(system, "list", "", "secrets"))
-	require.False(t, can(system, "watch", "", "configmaps"))
-	require.Equal(t, granted[System][0], system[len(system)-1], "by name")
-
-	text, err := Roles(granted)
-	require.NoError(t, err)
-	_, reader, ok := strings.Cut(text, "kind: ClusterRole\nmetadata:\n  name: "+Reader)
-	require.True(t, ok)
-	for _, verb := range []string{"create", "update", "patch", "delete"} {
-		require.NotContains(t, reader, "- "+verb+"\n")
 	}
 }

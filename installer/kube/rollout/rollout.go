@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -32,6 +32,8 @@ const (
 	// settleTime is how long to wait for Pods that cannot be scheduled while
 	// another Pod works, as with more replicas than nodes in a small cluster.
 	settleTime = 10 * time.Second
+	// endTimeout is how long Pods may take to end.
+	endTimeout = 2 * time.Minute
 	// explainTime is how long the reasons of a failure may take.
 	explainTime = 15 * time.Second
 )
@@ -39,78 +41,75 @@ const (
 // ErrNoWorkload means that the release has no Deployment or DaemonSet of the controller.
 var ErrNoWorkload = errors.New("no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm")
 
-// Waiter waits for one release's Deployment or DaemonSet.
-type Waiter struct {
-	Cluster  *cluster.Cluster
-	Release  string
-	Clock    clock.WithTicker
-	Progress *report.Progress
-	Limit    time.Duration // 0 means DefaultTimeout
-	// PodLogs returns the last lines of a container's log, which explain a failure; may be nil.
-	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-	// Scrub removes secrets from Events and logs; may be nil.
-	Scrub func(string) string
-}
-
-// Wait waits until the Pods are ready.
-func (w *Waiter) Wait(ctx context.Context) error {
-	limit := cmp.Or(w.Limit, DefaultTimeout)
-	w.Progress.Step("Waiting for the controller's Pods")
-	deadline := w.Clock.After(limit)
-	var said string
-	var stuckSince time.Time
-	for {
-		o, pods, err := w.Read(ctx)
+// Wait waits until the Pods of the release are ready.
+func Wait(ctx context.Context, e *engine.Env) error {
+	limit := cmp.Or(e.RolloutTimeout, DefaultTimeout)
+	e.Progress.Step("Waiting for the controller's Pods")
+	var o *cluster.Workload
+	var s state
+	said, stuckSince := "", e.Clock.Now()
+	inTime, err := engine.Poll(ctx, e.Clock, poll, limit, func() (bool, error) {
+		found, pods, err := Read(ctx, e)
 		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			w.Progress.Fail("")
-			return err
+			return false, err
 		}
-		s := judge(o, pods)
-		now := w.Clock.Now()
+		o, s = found, judge(found, pods)
+		now := e.Clock.Now()
 		if s.Stuck == 0 || o.Available == 0 || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
 		}
 		problems := strings.Join(s.Problems, "; ")
 		switch {
 		case s.Done:
-			w.Progress.Done("%d running", o.Wanted)
-			return nil
+			e.Progress.Done("%d running", o.Wanted)
+			return true, nil
 		case now.Sub(stuckSince) >= settleTime:
-			w.Progress.Warn("%s", problems)
-			w.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
-			return nil
+			e.Progress.Warn("%s", problems)
+			e.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
+			return true, nil
 		case s.GiveUp:
-			return w.failed(ctx, o, s, "does not come up", report.ExitFailure)
+			return false, failed(ctx, e, o, s, "does not come up", report.ExitFailure)
 		}
 		if problems != said && problems != "" {
 			said = problems
-			w.Progress.Info("%s", problems)
+			e.Progress.Info("%s", problems)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return w.failed(ctx, o, s, fmt.Sprintf("did not come up within %s", limit.Round(time.Second)), report.ExitTimeout)
-		case <-w.Clock.After(poll):
-		}
+		return false, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && !inTime:
+		err = failed(ctx, e, o, s, fmt.Sprintf("did not come up within %s", limit.Round(time.Second)), report.ExitTimeout)
 	}
+	return err
+}
+
+// AwaitEnd waits until the last Pod of a workload is gone, which is in a namespace and has labels.
+func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o metav1.ListOptions) error {
+	var left []corev1.Pod
+	ended, err := engine.Poll(ctx, e.Clock, poll, endTimeout, func() (_ bool, err error) {
+		left = cluster.ListOf(ctx, &err, o, e.Cluster.Kube.CoreV1().Pods(namespace).List).Items
+		return len(left) == 0, err
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("Pod %s of %s does not end within %s", left[0].Name, workload, endTimeout) //nolint:staticcheck // Pod is a name
+	}
+	return err
 }
 
 // Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade replaces one by
 // the other.
-func (w *Waiter) Read(ctx context.Context) (*cluster.Workload, []corev1.Pod, error) {
-	kube, namespace, o := w.Cluster.Kube, w.Cluster.Namespace, cluster.OfRelease(w.Release)
+func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, error) {
+	kube, namespace, o := e.Cluster.Kube, e.Cluster.Namespace, cluster.OfRelease(e.Release)
 	all, err := cluster.Workloads(ctx, kube, namespace, o)
 	if err != nil {
-		return nil, nil, w.Cluster.Explain(err)
+		return nil, nil, e.Cluster.Explain(err)
 	}
 	all = slices.DeleteFunc(all, func(o cluster.Workload) bool { return o.Meta.DeletionTimestamp != nil })
 	if len(all) == 0 {
 		return nil, nil, &report.Error{
-			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage, Fix: "check --chart: it must be a chart of cloudstack-ccm",
+			What: "release " + e.Release, Err: ErrNoWorkload, Code: report.ExitUsage, Fix: "check --chart: it must be a chart of cloudstack-ccm",
 		}
 	}
 	found := slices.MaxFunc(all, func(a, b cluster.Workload) int {
@@ -125,57 +124,53 @@ func (w *Waiter) Read(ctx context.Context) (*cluster.Workload, []corev1.Pod, err
 		}
 	}
 	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List)
-	return &found, pods.Items, w.Cluster.Explain(err)
+	return &found, pods.Items, e.Cluster.Explain(err)
 }
 
 // failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because the one of
 // ctx may have expired.
-func (w *Waiter) failed(ctx context.Context, o *cluster.Workload, s state, how string, code int) error {
-	w.Progress.Fail("")
+func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, how string, code int) error {
+	e.Progress.Fail("")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
-	scrub := w.Scrub
-	if scrub == nil {
-		scrub = func(text string) string { return text }
-	}
-	e := &report.Error{
+	problem := &report.Error{
 		What: fmt.Sprintf("the controller %s: %d of %d Pods updated, %d available", how, o.Updated, o.Wanted, o.Available), Code: code,
 		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
 			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
 	}
 	if len(s.Problems) > 0 {
-		e.What += "; " + s.Problems[0]
+		problem.What += "; " + s.Problems[0]
 	}
 	if s.failing == nil {
-		return e
+		return problem
 	}
 	var err error // what cannot be read explains nothing
 	for _, ev := range cluster.ListOf(ctx, &err, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
-	}, w.Cluster.Kube.CoreV1().Events(o.Meta.Namespace).List).Items {
+	}, e.Cluster.Kube.CoreV1().Events(o.Meta.Namespace).List).Items {
 		if ev.InvolvedObject.Name == s.failing.Name && ev.Type == corev1.EventTypeWarning {
-			w.Progress.Warn("Event %s: %s", ev.Reason, scrub(ev.Message))
+			e.Progress.Warn("Event %s: %s", ev.Reason, e.Scrubbed(ev.Message))
 		}
 	}
-	if w.PodLogs != nil {
-		if log, err := w.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
-			w.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
+	if e.PodLogs != nil {
+		if log, err := e.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
+			e.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
 			for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
-				w.Progress.Info("  %s", scrub(line))
+				e.Progress.Info("  %s", e.Scrubbed(line))
 			}
 		}
 	}
-	return e
+	return problem
 }
 
 // Restart restarts the Pods as kubectl rollout restart does.
-func (w *Waiter) Restart(ctx context.Context) error {
-	o, _, err := w.Read(ctx)
+func Restart(ctx context.Context, e *engine.Env) error {
+	o, _, err := Read(ctx, e)
 	if err != nil {
 		return err
 	}
-	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, w.Clock.Now().UTC().Format(time.RFC3339))
-	return w.Cluster.Explain(Patch(ctx, w.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body)))
+	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, e.Clock.Now().UTC().Format(time.RFC3339))
+	return e.Cluster.Explain(Patch(ctx, e.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body)))
 }
 
 // Patch changes a Deployment or DaemonSet by a merge patch.

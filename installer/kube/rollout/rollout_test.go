@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rollout"
@@ -56,12 +57,12 @@ func full(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-func waiter(t *testing.T, objects ...kruntime.Object) (*rollout.Waiter, *bytes.Buffer) {
+func env(t *testing.T, objects ...kruntime.Object) (*engine.Env, *bytes.Buffer) {
 	t.Helper()
 	clock, out := stepclock.New(nil), &bytes.Buffer{}
-	return &rollout.Waiter{
+	return &engine.Env{
 		Cluster: cluster.NewForTest(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,
-		Progress: report.NewProgress(out, report.Style{}, clock), Limit: time.Minute,
+		Progress: report.NewProgress(out, report.Style{}, clock), RolloutTimeout: time.Minute,
 	}, out
 }
 
@@ -123,8 +124,8 @@ func TestWaitForDaemonSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, out := waiter(t, tc.objects...)
-			err := w.Wait(t.Context())
+			e, out := env(t, tc.objects...)
+			err := rollout.Wait(t.Context(), e)
 			require.Contains(t, out.String(), tc.shown)
 			if tc.err == "" {
 				require.NoError(t, err)
@@ -144,9 +145,9 @@ func TestWaitForDaemonSet(t *testing.T) {
 // strategy.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	w, _ := waiter(t, daemonSet(appsv1.DaemonSetStatus{}))
-	require.NoError(t, w.Restart(t.Context()))
-	d, err := w.Cluster.Kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
+	e, _ := env(t, daemonSet(appsv1.DaemonSetStatus{}))
+	require.NoError(t, rollout.Restart(t.Context(), e))
+	d, err := e.Cluster.Kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"kubectl.kubernetes.io/restartedAt": "2023-11-14T22:13:20Z"}, d.Spec.Template.Annotations)
 }

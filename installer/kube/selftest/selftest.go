@@ -60,11 +60,11 @@ func Run(ctx context.Context, e *engine.Env, manifest string) (passed string, er
 		why = err.Error()
 	}
 	if why != "" {
-		e.Progress.Warn("the self-test did not run: %s", scrub(e, why))
+		e.Progress.Warn("the self-test did not run: %s", e.Scrubbed(why))
 		return "", nil
 	}
 	log, err := e.PodLogs(ctx, pod, logLines)
-	log = strings.TrimSpace(scrub(e, log))
+	log = strings.TrimSpace(e.Scrubbed(log))
 	problem, fix := Show(e.Progress, log)
 	where := fmt.Sprintf("Pod %s on node %s", pod.Name, pod.Spec.NodeName)
 	if pod.Status.Phase == corev1.PodSucceeded {
@@ -121,13 +121,6 @@ func remove(ctx context.Context, e *engine.Env, name string) error {
 		return false, err
 	})
 	return err
-}
-
-func scrub(e *engine.Env, text string) string {
-	if e.Scrub == nil {
-		return text
-	}
-	return e.Scrub(text)
 }
 
 // Show shows what the lines of a self-test say, and returns why it failed. It ignores other lines.

@@ -243,9 +243,11 @@ func (g *Globals) Cluster(ctx context.Context) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Ping(ctx); err != nil {
+	info, err := c.Ping(ctx)
+	if err != nil {
 		return nil, err
 	}
+	c.Version = info.GitVersion
 	return c, nil
 }
 

@@ -6,14 +6,19 @@ package main
 
 import (
 	"context"
+	_ "embed" // the manifest
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -21,27 +26,106 @@ import (
 )
 
 func main() {
-	if err := write(filepath.Join("..", "..", "..", "docs")); err != nil {
+	text, err := roles()
+	if err == nil {
+		err = os.WriteFile(filepath.Join("..", "..", "..", "docs", "csccm-rights.yaml"), []byte(text), 0o644) //nolint:gosec // for everybody
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "rights:", err)
 		os.Exit(1)
 	}
 }
 
-func write(docs string) error {
-	granted, err := grantedByChart()
+//go:embed roles.yaml.tmpl
+var manifest string
+
+// granted holds the rules that the chart grants to the controller, by the place of their role.
+type granted map[rights.Place][]rbacv1.PolicyRule
+
+// role is a role of the manifest, which is bound to the group of its name.
+type role struct{ Kind, Name, Namespace, Rules string }
+
+// roles returns the manifest.
+func roles() (string, error) {
+	chart, err := grantedByChart()
 	if err != nil {
-		return err
+		return "", err
 	}
-	roles, err := rights.Roles(granted)
-	if err != nil {
-		return err
+	var roles []role
+	for _, name := range []string{rights.Operator, rights.Reader} {
+		for _, places := range [][]rights.Place{{rights.Everywhere}, {rights.System, rights.Release}, {rights.Heartbeats}} {
+			text, err := yaml.Marshal(rules(name == rights.Reader, chart, places...))
+			if err != nil {
+				return "", err
+			}
+			r := role{"Role", name, string(places[0]), string(text)}
+			if r.Namespace == "" {
+				r.Kind = "ClusterRole"
+			}
+			roles = append(roles, r)
+		}
 	}
-	return os.WriteFile(filepath.Join(docs, "csccm-rights.yaml"), []byte(roles), 0o644) //nolint:gosec // for everybody
+	var b strings.Builder
+	err = template.Must(template.New("roles").Parse(manifest)).Execute(&b, roles)
+	return b.String(), err
+}
+
+// reads reports whether a verb of a right is one that a reader has.
+func reads(r *rights.Right, verb string) bool {
+	return slices.Contains([]string{"get", "list", "watch"}, verb) && slices.ContainsFunc([]string{"doctor", "status", "plan", "support-bundle", "ui"}, func(c string) bool {
+		return slices.Contains(r.Commands, c)
+	})
+}
+
+// rules returns the rules for some places, combined into as few rules as possible. A reader has none of what the chart grants.
+func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRule {
+	verbs := map[schema.GroupResource]sets.Set[string]{}
+	add := func(group, resource string, more ...string) {
+		k := schema.GroupResource{Group: group, Resource: resource}
+		verbs[k] = verbs[k].Union(sets.New(more...))
+	}
+	var named, out []rbacv1.PolicyRule
+	table := rights.Table()
+	for _, place := range places {
+		for i := range table {
+			r := &table[i]
+			for _, v := range r.Verbs {
+				if r.Place == place && (!reader || reads(r, v)) {
+					add(r.Group, r.Resource, v)
+				}
+			}
+		}
+		for _, rule := range chart[place] {
+			switch {
+			case reader:
+			case len(rule.ResourceNames) > 0:
+				named = append(named, rule)
+			default:
+				for _, g := range rule.APIGroups {
+					for _, r := range rule.Resources {
+						add(g, r, rule.Verbs...)
+					}
+				}
+			}
+		}
+	}
+	order := func(a, b schema.GroupResource) int {
+		return strings.Compare(a.Group+" "+a.Resource, b.Group+" "+b.Resource)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(verbs), order) {
+		v := sets.List(verbs[k])
+		i := slices.IndexFunc(out, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == k.Group && slices.Equal(r.Verbs, v) })
+		if i < 0 {
+			i, out = len(out), append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Verbs: v})
+		}
+		out[i].Resources = append(out[i].Resources, k.Resource)
+	}
+	return append(out, named...)
 }
 
 // grantedByChart returns the rules of the chart's roles, and the permission to bind the predefined roles of Kubernetes
 // that the chart binds.
-func grantedByChart() (rights.Granted, error) {
+func grantedByChart() (granted, error) {
 	chart, err := helm.Embedded()
 	if err != nil {
 		return nil, err
@@ -50,7 +134,7 @@ func grantedByChart() (rights.Granted, error) {
 	if err != nil {
 		return nil, err
 	}
-	granted := rights.Granted{}
+	out := granted{}
 	var own []string
 	var bound []rbacv1.RoleRef
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
@@ -66,7 +150,7 @@ func grantedByChart() (rights.Granted, error) {
 		switch {
 		case len(o.Rules) > 0:
 			place := rights.Place(o.Namespace)
-			granted[place] = append(granted[place], o.Rules...)
+			out[place] = append(out[place], o.Rules...)
 			own = append(own, o.Kind+"/"+o.Name)
 		case o.RoleRef.Name != "":
 			bound = append(bound, o.RoleRef)
@@ -80,9 +164,9 @@ func grantedByChart() (rights.Granted, error) {
 		if r.Kind == "Role" {
 			place, resource = rights.System, "roles"
 		}
-		granted[place] = append(granted[place], rbacv1.PolicyRule{
+		out[place] = append(out[place], rbacv1.PolicyRule{
 			APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{r.Name}, Verbs: []string{"bind"},
 		})
 	}
-	return granted, nil
+	return out, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package upgrade
+package install_test
 
 import (
 	"context"
@@ -11,12 +11,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // newEnv has these revisions of the release, newest first, and a Deployment that is ready.
@@ -47,10 +50,9 @@ func chart(t *testing.T, version string) *helm.Chart {
 	return c
 }
 
-func run(t *testing.T, e *testenv.Env, o Options) error {
+func run(t *testing.T, e *testenv.Env, o install.UpgradeOptions) error {
 	t.Helper()
-	o.KubeVersion = testenv.KubeVersion
-	return Upgrade(t.Context(), e.Env, o)
+	return install.Upgrade(t.Context(), e.Env, o)
 }
 
 func TestUpgrade(t *testing.T) {
@@ -60,7 +62,7 @@ func TestUpgrade(t *testing.T) {
 	e.Diff = func(_ context.Context, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
 	}
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}), e.Stderr.String())
+	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}), e.Stderr.String())
 	require.Equal(t, map[string]any{"replicaCount": 5, "kept": true}, e.Releases.Kept[0].Values)
 	for _, want := range []string{
 		"upgrade release kube-system/cloudstack-ccm:", "from  revision 3, chart 1.0.0, controller v1.0.0", "to    chart 1.1.0, controller v1.1.0",
@@ -74,7 +76,7 @@ func TestUpgrade(t *testing.T) {
 	// Again: nothing to do, nothing done, nothing asked.
 	e.Stdout.Reset()
 	e.Output, e.Diff = "json", nil
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}))
+	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}))
 	require.Contains(t, e.Stdout.String(), `"text": "keep release kube-system/cloudstack-ccm:"`)
 	require.NotContains(t, e.Stdout.String(), `"done"`)
 	require.Len(t, e.Releases.Kept, 2)
@@ -84,19 +86,19 @@ func TestUpgradeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		was    string // version of the release; "" = there is none
-		change func(*testenv.Env, *Options)
+		change func(*testenv.Env, *install.UpgradeOptions)
 		err    string
 		fix    string
 		code   int
 	}{
 		"a downgrade":       {"1.2.0-rc.1", nil, "chart 1.1.0 is older than 1.2.0-rc.1", "--allow-downgrade", 2},
 		"nothing installed": {"", nil, "there is no Helm release cloudstack-ccm in namespace kube-system", "csccm install", 2},
-		"another label": {"1.0.0", func(_ *testenv.Env, o *Options) {
+		"another label": {"1.0.0", func(_ *testenv.Env, o *install.UpgradeOptions) {
 			o.Values = map[string]any{"nameOverride": "cloud"}
 		}, "nameOverride: csccm finds the controller by the label", "fullnameOverride", 2},
-		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *Options) { e.Yes = false }, "there is no terminal", "--yes", 2},
-		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
-		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *Options) {
+		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) { e.Yes = false }, "there is no terminal", "--yes", 2},
+		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
+		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) {
 			e.Diff = func(context.Context, string, string) ([]diff.Change, error) {
 				return []diff.Change{{Kind: "ConfigMap", Name: "a", Problem: "forbidden by policy"}}, nil
 			}
@@ -104,7 +106,7 @@ func TestUpgradeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, o := newEnv(t), Options{Chart: chart(t, "1.1.0")}
+			e, o := newEnv(t), install.UpgradeOptions{Chart: chart(t, "1.1.0")}
 			if tc.was != "" {
 				e = newEnv(t, release(1, "deployed", tc.was, nil))
 			}
@@ -120,7 +122,7 @@ func TestUpgradeRefuses(t *testing.T) {
 func TestDowngradeAllowed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(1, "deployed", "1.2.0", nil))
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
+	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
 	require.Contains(t, e.Stdout.String(), "revision 2 runs: chart 1.1.0")
 }
 
@@ -134,7 +136,7 @@ func TestUpgradeFails(t *testing.T) {
 		_, err := e.Kube.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
 		return err
 	}
-	testenv.RequireRefusal(t, run(t, e, Options{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
+	testenv.RequireRefusal(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
 }
 
 func TestRollback(t *testing.T) {
@@ -154,7 +156,7 @@ func TestRollback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, slices.Clone(history)...)
-			err := Rollback(t.Context(), e.Env, tc.revision)
+			err := install.Rollback(t.Context(), e.Env, tc.revision)
 			if tc.err != "" {
 				testenv.RequireRefusal(t, err, tc.err, "3 (failed, chart 1.1.0)", report.ExitUsage)
 				return
@@ -165,7 +167,7 @@ func TestRollback(t *testing.T) {
 		})
 	}
 	e := newEnv(t, release(1, "deployed", "1.0.0", nil))
-	require.ErrorContains(t, Rollback(t.Context(), e.Env, 0), "there is no earlier revision that worked")
+	require.ErrorContains(t, install.Rollback(t.Context(), e.Env, 0), "there is no earlier revision that worked")
 
 	// The dry run changes nothing, and shows what the way back does to the objects.
 	history[0].Manifest, history[2].Manifest = "now", "then"
@@ -174,8 +176,23 @@ func TestRollback(t *testing.T) {
 	e.Diff = func(_ context.Context, old, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "Deployment", Name: "ccm", Action: diff.Update, Lines: []string{old + " -> " + manifest}}}, nil
 	}
-	require.NoError(t, Rollback(t.Context(), e.Env, 0))
+	require.NoError(t, install.Rollback(t.Context(), e.Env, 0))
 	require.Contains(t, e.Stdout.String(), "now -> then")
 	require.Contains(t, e.Stdout.String(), "text: 'rollback release kube-system/cloudstack-ccm:'")
 	require.Len(t, e.Releases.Kept, 4)
+}
+
+func TestUpgradeNamesWhatThePolicyRefuses(t *testing.T) {
+	t.Parallel()
+	embedded, err := helm.Embedded()
+	require.NoError(t, err)
+	was := release(1, "deployed", "0.0.1", nil)
+	e := newEnv(t, was)
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{annotation.Network: "n"}}}
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
+	require.NoError(t, e.Kube.Tracker().Add(s))
+	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: embedded}))
+	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
+	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
 }
