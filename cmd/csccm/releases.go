@@ -21,7 +21,7 @@ import (
 )
 
 func newUpgradeCommand(g *cli.Globals) *cobra.Command {
-	charts, o := &chartFlags{}, install.UpgradeOptions{}
+	charts, o := &chartFlags{}, install.Config{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade the controller to this csccm or another chart",

@@ -170,14 +170,12 @@ func (c *Config) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 }
 
 // askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login failed.
-func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (err error) {
-	if c.AdminUser == "" {
-		if c.AdminUser, err = e.Prompt.Ask(ctx, prompt.Question{
-			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
-			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
-		}); err != nil {
-			return err
-		}
+func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) error {
+	if err := ask(ctx, e, &c.AdminUser, prompt.Question{
+		Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
+		Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
+	}); err != nil {
+		return err
 	}
 	if c.AdminDomain == "" && e.Interactive && askDomain {
 		domain, err := e.Prompt.Ask(ctx, prompt.Question{
@@ -191,21 +189,24 @@ func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (e
 			c.AdminDomain = domain
 		}
 	}
-	if c.AdminPassword == "" {
-		c.AdminPassword, err = e.Prompt.Ask(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
+	return ask(ctx, e, &c.AdminPassword, prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
+}
+
+// ask asks for what is missing.
+func ask(ctx context.Context, e *engine.Env, to *string, q prompt.Question) (err error) {
+	if *to == "" {
+		*to, err = e.Prompt.Ask(ctx, q)
 	}
 	return err
 }
 
 // askURL asks for the API's URL where it is missing, and judges it.
-func (c *Config) askURL(ctx context.Context, p prompt.Prompter, validate func(string) error) (err error) {
-	if c.Cloud.APIURL == "" {
-		if c.Cloud.APIURL, err = p.Ask(ctx, prompt.Question{
-			Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
-			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
-		}); err != nil {
-			return err
-		}
+func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string) error) error {
+	if err := ask(ctx, e, &c.Cloud.APIURL, prompt.Question{
+		Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+		Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
+	}); err != nil {
+		return err
 	}
 	if err := checkURL(c.Cloud.APIURL); err != nil {
 		return report.Usage("--"+err.Error(), "give the URL of the API")
@@ -228,7 +229,7 @@ func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.C
 	case given.APIKey == "" || given.SecretKey == "":
 		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
 	}
-	if err := c.askURL(ctx, e.Prompt, checkURL); err != nil {
+	if err := c.askURL(ctx, e, checkURL); err != nil {
 		return nil, err
 	}
 	out := &cloud.Cloud{Config: overlay(&config, &c.Cloud), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
@@ -264,7 +265,7 @@ func (r *run) askCredentials(ctx context.Context) error {
 	if r.Source == SourceSecret {
 		return nil
 	}
-	err := r.askURL(ctx, r.Prompt, func(url string) error { // says what answers at a URL that is no CloudStack
+	err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
 		if err := checkURL(url); err != nil {
 			return err
 		}
@@ -340,10 +341,7 @@ func (r *run) askKeys(ctx context.Context) error {
 			{&k.APIKey, "API key", "--api-key-file FILE, or set CLOUDSTACK_API_KEY"},
 			{&k.SecretKey, "Secret key", "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"},
 		} {
-			if *q.to != "" {
-				continue
-			}
-			answer, err := r.Prompt.Ask(ctx, prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
+			err := ask(ctx, r.Env, q.to, prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
 				if err := notEmpty(s); err != nil {
 					return err
 				}
@@ -352,7 +350,7 @@ func (r *run) askKeys(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			*q.to = credentials.TrimKey(answer)
+			*q.to = credentials.TrimKey(*q.to)
 		}
 		if !r.Interactive || given.APIKey != "" && given.SecretKey != "" {
 			return nil

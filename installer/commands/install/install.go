@@ -58,6 +58,9 @@ type Config struct {
 	Values          map[string]any
 	Typed           []string // flags that were given, for the line that repeats the install
 
+	ResetValues    bool // an upgrade forgets the release's values
+	AllowDowngrade bool
+
 	SkipChecks   []string
 	SkipTaint    bool // leave existing nodes as they are
 	SkipSelfTest bool // do not run the controller's self-test in the cluster
@@ -228,9 +231,6 @@ func (r *run) checkEnv() *check.Env {
 	}
 }
 
-// maxObjects is how many objects of a check are listed.
-const maxObjects = 5
-
 // runChecks runs the checks of a phase. A warning is shown once in a run.
 func (r *run) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
 	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
@@ -247,7 +247,7 @@ func (r *run) runChecks(ctx context.Context, env *check.Env, phase check.Phase) 
 		r.warned[c.Code+c.Message] = true
 		r.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
 		for i, o := range c.Objects {
-			if i == maxObjects {
+			if i == 5 {
 				r.Progress.Info("... and %d more", len(c.Objects)-i)
 				break
 			}

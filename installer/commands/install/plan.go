@@ -157,7 +157,9 @@ func (r *run) planRelease(ctx context.Context) error {
 	if r.caPEM != nil {
 		r.setDefault("caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
 	}
-	r.request = helm.ApplyRequest{Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install"}
+	r.request = helm.ApplyRequest{
+		Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install",
+	}
 	return r.render(ctx, r.Env)
 }
 

@@ -22,16 +22,8 @@ import (
 	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
-// UpgradeOptions are those of an upgrade.
-type UpgradeOptions struct {
-	Chart          *helm.Chart
-	Values         map[string]any // over those of the release
-	ResetValues    bool           // forget the release's values
-	AllowDowngrade bool
-}
-
 // Upgrade brings the release to another version of the chart. Values that were given stay, over the new chart's defaults.
-func Upgrade(ctx context.Context, e *engine.Env, o UpgradeOptions) error {
+func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	history, err := e.Deployed(ctx)
 	if err != nil {
 		return err
@@ -41,7 +33,8 @@ func Upgrade(ctx context.Context, e *engine.Env, o UpgradeOptions) error {
 		values = nil
 	}
 	c := &change{was: &history[0], request: helm.ApplyRequest{
-		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(values, o.Values), KubeVersion: e.Cluster.Version, Description: "csccm upgrade",
+		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(values, o.Values), KubeVersion: e.Cluster.Version,
+		Description: "csccm upgrade",
 	}}
 	if err := c.render(ctx, e); err != nil {
 		return err
@@ -102,7 +95,9 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 
 // carryOut changes the release by do, and waits until the controller's Pods run and one of them leads. to is the chart, or revision
 // and chart, and its controller.
-func (c *change) carryOut(ctx context.Context, e *engine.Env, command, to string, do func(context.Context) (*helm.Release, error)) error {
+func (c *change) carryOut(
+	ctx context.Context, e *engine.Env, command, to string, do func(context.Context) (*helm.Release, error),
+) error {
 	if err := c.compare(ctx, e); err != nil {
 		return err
 	}

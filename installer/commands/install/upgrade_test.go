@@ -50,7 +50,7 @@ func chart(t *testing.T, version string) *helm.Chart {
 	return c
 }
 
-func run(t *testing.T, e *testenv.Env, o install.UpgradeOptions) error {
+func run(t *testing.T, e *testenv.Env, o install.Config) error {
 	t.Helper()
 	return install.Upgrade(t.Context(), e.Env, o)
 }
@@ -62,7 +62,7 @@ func TestUpgrade(t *testing.T) {
 	e.Diff = func(_ context.Context, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
 	}
-	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}), e.Stderr.String())
+	require.NoError(t, run(t, e, install.Config{Chart: chart(t, "1.1.0")}), e.Stderr.String())
 	require.Equal(t, map[string]any{"replicaCount": 5, "kept": true}, e.Releases.Kept[0].Values)
 	for _, want := range []string{
 		"upgrade release kube-system/cloudstack-ccm:", "from  revision 3, chart 1.0.0, controller v1.0.0", "to    chart 1.1.0, controller v1.1.0",
@@ -76,7 +76,7 @@ func TestUpgrade(t *testing.T) {
 	// Again: nothing to do, nothing done, nothing asked.
 	e.Stdout.Reset()
 	e.Output, e.Diff = "json", nil
-	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}))
+	require.NoError(t, run(t, e, install.Config{Chart: chart(t, "1.1.0")}))
 	require.Contains(t, e.Stdout.String(), `"text": "keep release kube-system/cloudstack-ccm:"`)
 	require.NotContains(t, e.Stdout.String(), `"done"`)
 	require.Len(t, e.Releases.Kept, 2)
@@ -86,19 +86,19 @@ func TestUpgradeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		was    string // version of the release; "" = there is none
-		change func(*testenv.Env, *install.UpgradeOptions)
+		change func(*testenv.Env, *install.Config)
 		err    string
 		fix    string
 		code   int
 	}{
 		"a downgrade":       {"1.2.0-rc.1", nil, "chart 1.1.0 is older than 1.2.0-rc.1", "--allow-downgrade", 2},
 		"nothing installed": {"", nil, "there is no Helm release cloudstack-ccm in namespace kube-system", "csccm install", 2},
-		"another label": {"1.0.0", func(_ *testenv.Env, o *install.UpgradeOptions) {
+		"another label": {"1.0.0", func(_ *testenv.Env, o *install.Config) {
 			o.Values = map[string]any{"nameOverride": "cloud"}
 		}, "nameOverride: csccm finds the controller by the label", "fullnameOverride", 2},
-		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) { e.Yes = false }, "there is no terminal", "--yes", 2},
-		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
-		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *install.UpgradeOptions) {
+		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *install.Config) { e.Yes = false }, "there is no terminal", "--yes", 2},
+		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *install.Config) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
+		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *install.Config) {
 			e.Diff = func(context.Context, string, string) ([]diff.Change, error) {
 				return []diff.Change{{Kind: "ConfigMap", Name: "a", Problem: "forbidden by policy"}}, nil
 			}
@@ -106,7 +106,7 @@ func TestUpgradeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, o := newEnv(t), install.UpgradeOptions{Chart: chart(t, "1.1.0")}
+			e, o := newEnv(t), install.Config{Chart: chart(t, "1.1.0")}
 			if tc.was != "" {
 				e = newEnv(t, release(1, "deployed", tc.was, nil))
 			}
@@ -122,7 +122,7 @@ func TestUpgradeRefuses(t *testing.T) {
 func TestDowngradeAllowed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(1, "deployed", "1.2.0", nil))
-	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
+	require.NoError(t, run(t, e, install.Config{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
 	require.Contains(t, e.Stdout.String(), "revision 2 runs: chart 1.1.0")
 }
 
@@ -136,7 +136,7 @@ func TestUpgradeFails(t *testing.T) {
 		_, err := e.Kube.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
 		return err
 	}
-	testenv.RequireRefusal(t, run(t, e, install.UpgradeOptions{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
+	testenv.RequireRefusal(t, run(t, e, install.Config{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
 }
 
 func TestRollback(t *testing.T) {
@@ -192,7 +192,7 @@ func TestUpgradeNamesWhatThePolicyRefuses(t *testing.T) {
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
 	require.NoError(t, e.Kube.Tracker().Add(s))
-	require.NoError(t, run(t, e, install.UpgradeOptions{Chart: embedded}))
+	require.NoError(t, run(t, e, install.Config{Chart: embedded}))
 	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
 	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
 }

@@ -106,17 +106,19 @@ func stamp(c *chart.Chart, v string) {
 // Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
 // registry without TLS.
 func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
-	load := loader.Load
+	var loaded *chart.Chart
+	var err error
 	scheme, _, remote := strings.Cut(ref, "://")
-	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); remote {
-		load = func(string) (*chart.Chart, error) { return download(ctx, ref, chartVersion, plainHTTP) }
+	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); !remote {
+		loaded, err = loader.Load(ref)
+	} else if u, uerr := url.Parse(ref); uerr != nil {
+		ref, err = scheme+"://...", errors.New("not a URL") // both texts have the password
+	} else {
+		ref = u.Redacted()
+		loaded, err = download(ctx, u, chartVersion, plainHTTP)
 	}
-	loaded, err := load(ref)
 	if err == nil && loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
 		err = fmt.Errorf("it is of type %s and cannot be installed", loaded.Metadata.Type)
-	}
-	if u, uerr := url.Parse(ref); uerr == nil && remote {
-		ref = u.Redacted()
 	}
 	switch {
 	case err == nil:
@@ -134,11 +136,7 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 }
 
 // download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
-func download(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
-	u, err := url.Parse(ref)
-	if err != nil {
-		return nil, errors.New("not a URL") // the error has the password
-	}
+func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 	dir, err := os.MkdirTemp("", "csccm-chart-*")
 	if err != nil {
 		return nil, err

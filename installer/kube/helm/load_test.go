@@ -68,3 +68,9 @@ func TestDownloadEndsWithTheCommand(t *testing.T) {
 	_, err := Load(ctx, server.URL+"/cloudstack-ccm-0.1.0.tgz", "", false)
 	require.ErrorIs(t, err, why)
 }
+
+func TestErrorOfAURLHasNoPassword(t *testing.T) {
+	t.Parallel()
+	_, err := Load(t.Context(), "https://me:geheim@example.org:port/charts", "", false)
+	require.EqualError(t, err, "chart https://...: not a URL")
+}

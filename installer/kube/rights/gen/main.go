@@ -72,9 +72,9 @@ func roles() (string, error) {
 
 // reads reports whether a verb of a right is one that a reader has.
 func reads(r *rights.Right, verb string) bool {
-	return slices.Contains([]string{"get", "list", "watch"}, verb) && slices.ContainsFunc([]string{"doctor", "status", "plan", "support-bundle", "ui"}, func(c string) bool {
-		return slices.Contains(r.Commands, c)
-	})
+	commands := []string{"doctor", "status", "plan", "support-bundle", "ui"}
+	return slices.Contains([]string{"get", "list", "watch"}, verb) &&
+		slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(r.Commands, c) })
 }
 
 // rules returns the rules for some places, combined into as few rules as possible. A reader has none of what the chart grants.
