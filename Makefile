@@ -95,7 +95,7 @@ test-all: test ## make test, all packages with the race detector, all Kubernetes
 	$(RACE) -timeout=60m $(TESTFLAGS) ./...
 	cd test && $(RACE) -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
 	$(MAKE) minors
-	$(MAKE) soak SOAKFLAGS='--duration 2m'
+	$(MAKE) soak SOAKFLAGS='-duration 2m'
 
 .PHONY: minors
 minors: ## install on the API server of every Kubernetes minor (each is built once, in 6 to 12 minutes; MINORS=built: only those that are)
@@ -120,8 +120,8 @@ bench: ## how fast the controller is and what it costs: tables (some minutes; BE
 	@test/build.sh bench && cd test && ../bin/bench $(BENCHFLAGS)
 
 .PHONY: soak
-soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
-	@test/build.sh soak && cd test && ../bin/soak $(SOAKFLAGS)
+soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="-duration 2m -seed 1")
+	cd test && go run ./cmd/plane-build && go test ./soak -run TestSoak -v -count=1 -timeout=0 -args -duration 10m $(SOAKFLAGS)
 
 ##@ Release
 # The tools of a release, each pinned in a module of its own: a quarter of an hour of one core, once.

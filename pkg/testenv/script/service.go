@@ -75,7 +75,9 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 			s.Spec.HealthCheckNodePort = 0
 		}
 	case key == "affinity":
-		s.Spec.SessionAffinity = corev1.ServiceAffinity(value)
+		if s.Spec.SessionAffinity = corev1.ServiceAffinity(value); value == "None" {
+			s.Spec.SessionAffinityConfig = nil
+		}
 	case key == "class":
 		s.Spec.LoadBalancerClass = &value
 	case key == "type":

@@ -1,0 +1,210 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/csccm/csccm/pkg/testenv/script"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// act is a kind of change. Its probability is its weight relative to the sum of all weights.
+type act struct {
+	name   string
+	weight int
+	do     func(*run) bool // false: it is not possible now
+}
+
+var acts = []act{
+	{"controller killed", 2, (*run).kill}, // the first, which the second half leaves out
+	{"Service made", 10, (*run).create},
+	{"Service deleted", 5, (*run).remove},
+	{"port added", 10, edit("+8000", "+8001", "+8002", "+8003", "+8004", "+8005")},
+	{"port removed", 10, edit("-8000", "-8001", "-8002", "-8003", "-8004", "-8005")},
+	{"PROXY protocol toggled", 5, edit("proxy-protocol=true", "-proxy-protocol")},
+	{"source ranges changed", 6, edit("source-cidrs=10.0.0.0/8", "source-cidrs=192.0.2.0/24,198.51.100.0/24", "source-cidrs=203.0.113.7/32", "-source-cidrs")},
+	{"algorithm changed", 3, edit("affinity=None algorithm=leastconn", "algorithm=source", "affinity=None algorithm=roundrobin", "-algorithm")},
+	{"session affinity toggled", 5, edit("affinity=ClientIP -algorithm", "affinity=None")},
+	{"traffic policy toggled", 4, edit("policy=Local", "policy=Cluster")},
+	{"endpoints moved", 3, (*run).moveEndpoints},
+	{"node joined", 4, (*run).join},
+	{"node left", 3, (*run).leave},
+	{"VM destroyed", 1, (*run).destroy},
+	{"CloudStack restarted", 1, (*run).restart},
+}
+
+// act makes one random change. When the chosen change is not possible now, it does nothing.
+func (r *run) act(acts []act) {
+	var all []*act
+	for i := range acts {
+		all = append(all, slices.Repeat([]*act{&acts[i]}, acts[i].weight)...)
+	}
+	if a := all[r.random.IntN(len(all))]; a.do(r) {
+		r.done[a.name]++
+	}
+}
+
+func port(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+	if old != nil {
+		return *old
+	}
+	return corev1.ServicePort{Name: fmt.Sprint("p", number), Port: number, Protocol: protocol}
+}
+
+// edit makes one of some changes, as script.Change has them, of one of the Services.
+func edit(changes ...string) func(*run) bool {
+	return func(r *run) (changed bool) {
+		name, ok := r.any()
+		words := strings.Fields(changes[r.random.IntN(len(changes))])
+		if !ok {
+			return false
+		}
+		services := r.env.Client.CoreV1().Services(testenv.Namespace)
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes Services as well
+			was, err := services.Get(r.Context(), name, metav1.GetOptions{})
+			require.NoError(r, err)
+			svc := was.DeepCopy()
+			require.NoError(r, script.Change(svc, words, port))
+			if changed = !equality.Semantic.DeepEqual(was, svc); !changed {
+				return nil
+			}
+			_, err = services.Update(r.Context(), svc, metav1.UpdateOptions{})
+			return err
+		})
+		if apierrors.IsInvalid(err) { // a port twice, or no port
+			return false
+		}
+		require.NoError(r, err)
+		return changed
+	}
+}
+
+func (r *run) create() bool {
+	if len(r.services) >= *most {
+		return false
+	}
+	r.made++
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web", r.made)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	words := []string{[]string{"8000", "8001,8002", "8003-8005"}[r.random.IntN(3)], "source-cidrs=203.0.113.7/32"}
+	require.NoError(r, script.Change(svc, words[:1+r.random.IntN(2)], port))
+	_, err := r.env.Client.CoreV1().Services(testenv.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
+	require.NoError(r, err)
+	r.placeEndpoints(svc.Name)
+	return true
+}
+
+func (r *run) remove() bool {
+	name, ok := r.any()
+	if ok {
+		delete(r.services, name)
+		require.NoError(r, r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+		require.NoError(r, r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+	}
+	return ok
+}
+
+// any chooses a Service. It sorts the names: with the random order of a map, runs with the same seed would differ.
+func (r *run) any() (string, bool) {
+	names := slices.Sorted(maps.Keys(r.services))
+	if len(names) == 0 {
+		return "", false
+	}
+	return names[r.random.IntN(len(names))], true
+}
+
+// moveEndpoints moves the endpoints of a Service to other nodes, which changes the members of rules with externalTrafficPolicy
+// Local.
+func (r *run) moveEndpoints() bool {
+	name, ok := r.any()
+	if ok {
+		r.placeEndpoints(name)
+	}
+	return ok
+}
+
+// placeEndpoints chooses nodes at random among those that are never removed.
+func (r *run) placeEndpoints(name string) {
+	r.services[name] = [][]string{{"w1"}, {"w2"}, {"w1", "w2"}}[r.random.IntN(3)]
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for i, node := range r.services[name] {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+		})
+	}
+	slices := r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace)
+	_, err := slices.Update(r.Context(), slice, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = slices.Create(r.Context(), slice, metav1.CreateOptions{})
+	}
+	require.NoError(r, err)
+}
+
+func (r *run) join() bool {
+	if len(r.spare) == 0 {
+		return false
+	}
+	name := r.spare[0]
+	r.spare = r.spare[1:]
+	r.nodes[name] = true
+	require.NoError(r, r.env.JoinVM(r.Context(), name))
+	return true
+}
+
+// removableNode chooses a node to remove. At least fewestNodes remain, and so do w1 and w2, the members of foreign rules.
+func (r *run) removableNode() (string, bool) {
+	if len(r.nodes) <= fewestNodes {
+		return "", false
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.nodes)), func(n string) bool { return n == "w1" || n == "w2" })
+	name := names[r.random.IntN(len(names))]
+	delete(r.nodes, name)
+	return name, true
+}
+
+func (r *run) leave() bool {
+	name, ok := r.removableNode()
+	if ok {
+		r.spare = append(r.spare, name)
+		require.NoError(r, r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
+	}
+	return ok
+}
+
+// destroy destroys a node's VM, as its owner can, and deploys a new one.
+func (r *run) destroy() bool {
+	name, ok := r.removableNode()
+	if ok {
+		require.NoError(r, r.env.Destroy(r.Context(), name))
+		fresh := fmt.Sprint("n", r.done["VM destroyed"])
+		r.spare = append(r.spare, fresh)
+		require.NoError(r, r.env.Deploy(r.Context(), fresh))
+	}
+	return ok
+}
+
+func (r *run) restart() bool {
+	r.env.Cloud.Restart(managementUp)
+	return true
+}
+
+// kill kills the controller, whatever it is doing, and starts another.
+func (r *run) kill() bool {
+	r.env.Kill()
+	r.start()
+	return true
+}
