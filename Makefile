@@ -116,8 +116,8 @@ export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE C
 export CLOUD_ZONE CLOUD_RECORD CLOUD_OUT CLOUD_RUN ONLY
 
 .PHONY: bench
-bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
-	@test/build.sh bench && cd test && ../bin/bench $(BENCHFLAGS)
+bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="-bench Ports")
+	cd test && go test ./bench -run XXX -bench . -benchtime 1x -timeout 0 $(BENCHFLAGS)
 
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="-duration 2m -seed 1")
