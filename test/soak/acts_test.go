@@ -4,6 +4,7 @@
 package soak
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,13 +79,15 @@ func edit(changes ...string) func(*run) bool {
 			require.NoError(r, err)
 			svc := was.DeepCopy()
 			require.NoError(r, script.Change(svc, words, port))
+			slices.SortFunc(svc.Spec.Ports, func(a, b corev1.ServicePort) int { return cmp.Compare(a.Port, b.Port) })
+			svc.Spec.Ports = slices.Compact(svc.Spec.Ports) // one that is there may be added
 			if changed = !equality.Semantic.DeepEqual(was, svc); !changed {
 				return nil
 			}
 			_, err = services.Update(r.Context(), svc, metav1.UpdateOptions{})
 			return err
 		})
-		if apierrors.IsInvalid(err) { // a port twice, or no port
+		if apierrors.IsInvalid(err) { // without a port
 			return false
 		}
 		require.NoError(r, err)
