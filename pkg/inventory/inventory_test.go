@@ -9,29 +9,26 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// fakeAPI answers from its fields and records the calls.
+// fakeAPI answers from its fields as they are when the call arrives, and records the calls.
 type fakeAPI struct {
-	mu       sync.Mutex
 	vms      []cloudstack.VirtualMachine
 	networks []cloudstack.Network
 	projects []cloudstack.Project
 	err      error
+	takes    time.Duration // of a call that lists VMs
+	mu       sync.Mutex
 	calls    []string
-	// gate, if set, blocks each call that lists VMs until it is closed; entered receives the context of each such call.
-	gate    chan struct{}
-	entered chan context.Context
 }
 
 func (f *fakeAPI) called(s string) error {
@@ -41,43 +38,23 @@ func (f *fakeAPI) called(s string) error {
 	return f.err
 }
 
-func (f *fakeAPI) count() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.calls) }
-
-func (f *fakeAPI) set(change func()) { f.mu.Lock(); defer f.mu.Unlock(); change() }
-
-func (f *fakeAPI) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error) {
-	if err := f.called(fmt.Sprintf("vms id=%q project=%q zone=%q offering=%v", q.ID, q.ProjectID, q.ZoneID, q.WithOffering)); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	gate := f.gate
-	f.mu.Unlock()
-	if gate != nil {
-		f.entered <- ctx
-		select {
-		case <-gate:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if q.ID == "" {
-		return f.vms, nil
-	}
+func (f *fakeAPI) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) (found []cloudstack.VirtualMachine, err error) {
+	err = f.called(fmt.Sprintf("vms id=%q project=%q zone=%q offering=%v", q.ID, q.ProjectID, q.ZoneID, q.WithOffering))
 	for _, vm := range f.vms {
-		if vm.ID == q.ID {
-			return []cloudstack.VirtualMachine{vm}, nil
+		if q.ID == "" || vm.ID == q.ID {
+			found = append(found, vm)
 		}
 	}
-	return nil, nil
+	select {
+	case <-time.After(f.takes):
+		return found, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (f *fakeAPI) ListNetworks(_ context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error) {
-	if err := f.called(fmt.Sprintf("networks id=%q project=%q listall=%v", q.ID, q.ProjectID, q.ListAll)); err != nil {
-		return nil, err
-	}
-	return f.networks, nil
+	return f.networks, f.called(fmt.Sprintf("networks id=%q project=%q listall=%v", q.ID, q.ProjectID, q.ListAll))
 }
 
 func (f *fakeAPI) ListZones(context.Context) ([]cloudstack.Zone, error) {
@@ -92,146 +69,138 @@ func machine(id, name, zone string) cloudstack.VirtualMachine {
 	return cloudstack.VirtualMachine{ID: id, Name: name, ZoneName: zone, ZoneID: "id-of-" + zone}
 }
 
-func TestSnapshotIsSharedUntilMaxAge(t *testing.T) {
+// env is an inventory of a CloudStack with one VM, in a bubble.
+type env struct {
+	*Inventory
+	t   *testing.T
+	api *fakeAPI
+}
+
+func test(t *testing.T, o Options, do func(t *testing.T, e *env)) {
+	t.Helper()
 	t.Parallel()
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}}
-	i := New(api, Options{Clock: c})
+	synctest.Test(t, func(t *testing.T) {
+		api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}, networks: []cloudstack.Network{{ID: "n-1", Name: "k8s-net"}}}
+		do(t, &env{New(api, o), t, api})
+	})
+}
 
-	first, err := i.VMs(t.Context(), 30*time.Second)
-	require.NoError(t, err)
-	c.SetTime(c.Now().Add(30 * time.Second))
-	same, err := i.VMs(t.Context(), 30*time.Second)
-	require.NoError(t, err)
-	assert.Same(t, first, same)
-	assert.Equal(t, 1, api.count())
+func (e *env) list(maxAge time.Duration) *VMSnapshot {
+	e.t.Helper()
+	s, err := e.VMs(e.t.Context(), maxAge)
+	require.NoError(e.t, err)
+	return s
+}
 
-	c.SetTime(c.Now().Add(time.Second))
-	newer, err := i.VMs(t.Context(), 30*time.Second)
-	require.NoError(t, err)
-	assert.NotSame(t, first, newer)
-	_, err = i.VMs(t.Context(), 3*time.Second)
-	require.NoError(t, err)
-	assert.Equal(t, 2, api.count())
+// begin lists the VMs in a goroutine, which waits for the answer when begin returns.
+func (e *env) begin(ctx context.Context, maxAge time.Duration) func() (*VMSnapshot, error) {
+	var s *VMSnapshot
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		s, err = e.VMs(ctx, maxAge)
+		ended <- err
+	}()
+	synctest.Wait()
+	return func() (*VMSnapshot, error) { err := <-ended; return s, err }
+}
 
-	_, err = i.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	assert.Equal(t, 3, api.count(), "a max age of zero always asks the server")
-	assert.Equal(t, `vms id="" project="" zone="" offering=true`, api.calls[0])
+// ask reports whether there is a VM with an ID.
+func (e *env) ask(id string) bool {
+	e.t.Helper()
+	_, found, err := e.VM(e.t.Context(), id)
+	require.NoError(e.t, err)
+	return found
+}
+
+func TestSnapshotIsSharedUntilMaxAge(t *testing.T) {
+	test(t, Options{}, func(t *testing.T, e *env) {
+		first := e.list(30 * time.Second)
+		time.Sleep(30 * time.Second)
+		assert.Same(t, first, e.list(30*time.Second))
+		assert.Len(t, e.api.calls, 1)
+		time.Sleep(time.Second)
+		assert.NotSame(t, first, e.list(30*time.Second))
+		e.list(3 * time.Second)
+		assert.Len(t, e.api.calls, 2)
+		e.list(0)
+		assert.Len(t, e.api.calls, 3, "a max age of zero always asks the server")
+		assert.Equal(t, `vms id="" project="" zone="" offering=true`, e.api.calls[0])
+	})
 }
 
 func TestErrorsAreNotCached(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{}
-	i := New(api, Options{Zone: "zone-1"})
-
-	_, err := i.VMs(t.Context(), 0)
-	require.NoError(t, err, "an empty list is complete")
-
-	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindAuth, Command: "listVirtualMachines"} })
-	_, err = i.VMs(t.Context(), 0)
-	require.ErrorContains(t, err, `list the VMs of the API key's own account, zone "zone-1"`)
-	assert.True(t, cloudstack.IsKind(err, cloudstack.KindAuth))
-	old, err := i.VMs(t.Context(), time.Hour)
-	require.NoError(t, err, "the last complete list is still used if it is recent enough")
-	assert.Zero(t, old.Len())
-
-	api.set(func() { api.err = nil; api.vms = []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")} })
-	got, err := i.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	assert.Equal(t, 1, got.Len())
+	test(t, Options{Zone: "zone-1"}, func(t *testing.T, e *env) {
+		e.api.vms = nil
+		e.list(0) // an empty list is complete
+		e.api.err = &cloudstack.Error{Kind: cloudstack.KindAuth, Command: "listVirtualMachines"}
+		_, err := e.VMs(t.Context(), 0)
+		require.ErrorContains(t, err, `list the VMs of the API key's own account, zone "zone-1"`)
+		assert.True(t, cloudstack.IsKind(err, cloudstack.KindAuth))
+		assert.Zero(t, e.list(time.Hour).Len(), "the last complete list is still used if it is recent enough")
+		e.api.err, e.api.vms = nil, []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}
+		assert.Equal(t, 1, e.list(0).Len())
+	})
 }
 
 func TestSingleFlight(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
-	i := New(api, Options{})
-	leader, stop := context.WithCancel(t.Context())
-	defer stop()
-
-	leaderErr := make(chan error, 1)
-	go func() {
-		_, err := i.VMs(leader, time.Minute)
-		leaderErr <- err
-	}()
-	<-api.entered
-
-	var group sync.WaitGroup
-	var failures atomic.Int32
-	for range 20 {
-		group.Go(func() {
-			if _, err := i.VMs(t.Context(), time.Minute); err != nil {
-				failures.Add(1)
-			}
-		})
-	}
-	require.Eventually(t, func() bool {
-		i.vms.mu.Lock()
-		defer i.vms.mu.Unlock()
-		return i.vms.calls != nil && i.vms.calls.waiters == 21
-	}, time.Minute, time.Millisecond)
-
-	stop()
-	err := <-leaderErr
-	require.ErrorIs(t, err, context.Canceled, "the caller that started the call may give up")
-	var unanswered *cloudstack.Error
-	require.ErrorAs(t, err, &unanswered, "the error names CloudStack")
-	close(api.gate)
-	group.Wait()
-	assert.Zero(t, failures.Load(), "the other callers get the answer")
-	assert.Equal(t, 1, api.count())
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.api.takes = time.Second
+		ctx, stop := context.WithCancel(t.Context())
+		first := e.begin(ctx, time.Minute)
+		var others []func() (*VMSnapshot, error)
+		for range 20 {
+			others = append(others, e.begin(t.Context(), time.Minute))
+		}
+		stop()
+		_, err := first()
+		require.ErrorIs(t, err, context.Canceled, "the caller that started the call may give up")
+		var unanswered *cloudstack.Error
+		require.ErrorAs(t, err, &unanswered, "the error names CloudStack")
+		for _, other := range others {
+			_, err = other()
+			require.NoError(t, err, "the other callers get the answer")
+		}
+		assert.Len(t, e.api.calls, 1)
+	})
 }
 
 func TestAbandonedCallIsCancelledAndNotJoined(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
-	i := New(api, Options{})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { _, err := i.VMs(ctx, time.Minute); done <- err }()
-	call := <-api.entered
-	stop()
-	require.ErrorIs(t, <-done, context.Canceled)
-	<-call.Done()
-
-	go func() { _, err := i.VMs(t.Context(), time.Minute); done <- err }()
-	<-api.entered
-	close(api.gate)
-	require.NoError(t, <-done)
-	assert.Equal(t, 2, api.count())
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.api.takes = time.Hour // longer than the test lasts: the bubble has no goroutine left that waits for it
+		ctx, stop := context.WithCancel(t.Context())
+		abandoned := e.begin(ctx, time.Minute)
+		stop()
+		_, err := abandoned()
+		require.ErrorIs(t, err, context.Canceled)
+		e.api.takes = 0
+		began := time.Now()
+		e.list(time.Minute)
+		assert.Zero(t, time.Since(began))
+		assert.Len(t, e.api.calls, 2)
+	})
 }
 
 // A caller with a maxAge of zero must not get the result of a call that is already in flight.
 func TestMaxAgeZeroDoesNotJoinAnOlderCall(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
-	i := New(api, Options{})
-	first := make(chan *VMSnapshot, 1)
-	go func() { s, _ := i.VMs(t.Context(), time.Minute); first <- s }()
-	<-api.entered
-
-	const callers = 5
-	late := make(chan *VMSnapshot, callers)
-	for range callers {
-		go func() { s, _ := i.VMs(t.Context(), 0); late <- s }()
-	}
-	require.Eventually(t, func() bool {
-		i.vms.mu.Lock()
-		defer i.vms.mu.Unlock()
-		return i.vms.calls != nil && i.vms.calls.waiters == 1+callers
-	}, time.Minute, time.Millisecond)
-	api.set(func() { api.vms = []cloudstack.VirtualMachine{machine("new", "new", "zone-1")} })
-	api.gate <- struct{}{}
-	<-first
-	<-api.entered
-	close(api.gate)
-	for range callers {
-		s := <-late
-		require.NotNil(t, s)
-		_, ok := s.ByID("new")
-		assert.True(t, ok)
-	}
-	assert.Equal(t, 2, api.count(), "they share the second call")
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.api.takes = time.Second
+		first := e.begin(t.Context(), time.Minute)
+		e.api.vms = []cloudstack.VirtualMachine{machine("new", "new", "zone-1")}
+		var late []func() (*VMSnapshot, error)
+		for range 5 {
+			late = append(late, e.begin(t.Context(), 0))
+		}
+		_, err := first()
+		require.NoError(t, err)
+		for _, answer := range late {
+			s, err := answer()
+			require.NoError(t, err)
+			_, ok := s.ByID("new")
+			assert.True(t, ok)
+		}
+		assert.Len(t, e.api.calls, 2, "they share the second call")
+	})
 }
 
 func TestSnapshotLookups(t *testing.T) {
@@ -261,44 +230,35 @@ func TestSnapshotLookups(t *testing.T) {
 }
 
 func TestVMByID(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}}
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	i := New(api, Options{ProjectID: "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b", Zone: "zone-1", Clock: c})
-	before, err := i.VMs(t.Context(), time.Minute)
-	require.NoError(t, err)
+	const project = "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b"
+	test(t, Options{ProjectID: project, Zone: "zone-1"}, func(t *testing.T, e *env) {
+		before := e.list(time.Minute)
+		assert.False(t, e.ask("b"))
+		e.api.vms = append(e.api.vms, machine("b", "w2", "zone-2"))
+		vm, found, err := e.VM(t.Context(), "B")
+		require.NoError(t, err)
+		require.True(t, found)
+		assert.Equal(t, "w2", vm.Name)
+		assert.Equal(t, `vms id="b" project="`+project+`" zone="" offering=true`, e.api.calls[2], "in any zone")
 
-	_, found, err := i.VM(t.Context(), "b")
-	require.NoError(t, err)
-	assert.False(t, found)
+		after := e.list(time.Minute)
+		assert.Len(t, e.api.calls, 3, "no new list")
+		_, ok := after.ByID("b")
+		assert.True(t, ok, "it is in the snapshot now")
+		assert.Equal(t, 1, after.Added())
+		_, ok = before.ByID("b")
+		assert.False(t, ok, "a snapshot is immutable")
 
-	api.set(func() { api.vms = append(api.vms, machine("b", "w2", "zone-2")) })
-	vm, found, err := i.VM(t.Context(), "B")
-	require.NoError(t, err)
-	require.True(t, found)
-	assert.Equal(t, "w2", vm.Name)
-	assert.Equal(t, `vms id="b" project="6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b" zone="" offering=true`, api.calls[2], "in any zone")
-
-	after, err := i.VMs(t.Context(), time.Minute)
-	require.NoError(t, err)
-	assert.Equal(t, 3, api.count(), "no new list")
-	_, ok := after.ByID("b")
-	assert.True(t, ok, "it is in the snapshot now")
-	assert.Equal(t, 1, after.Added())
-	_, ok = before.ByID("b")
-	assert.False(t, ok, "a snapshot is immutable")
-
-	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindNotFound} })
-	_, found, err = i.VM(t.Context(), "gone")
-	require.NoError(t, err, "an ID that the server does not know is not an error")
-	assert.False(t, found)
-	c.SetTime(c.Now().Add(time.Hour))
-	_, _, err = i.VM(t.Context(), "gone")
-	require.Error(t, err, "the project may be the one that the server does not know")
-	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindNotPermitted} })
-	_, _, err = i.VM(t.Context(), "b")
-	require.ErrorContains(t, err, "look up VM b in project")
-	assert.Empty(t, i.vm, "nothing is left behind")
+		e.api.err = &cloudstack.Error{Kind: cloudstack.KindNotFound}
+		assert.False(t, e.ask("gone"), "an ID that the server does not know is not an error")
+		time.Sleep(time.Hour)
+		_, _, err = e.VM(t.Context(), "gone")
+		require.Error(t, err, "the project may be the one that the server does not know")
+		e.api.err = &cloudstack.Error{Kind: cloudstack.KindNotPermitted}
+		_, _, err = e.VM(t.Context(), "b")
+		require.ErrorContains(t, err, "look up VM b in project")
+		assert.Empty(t, e.vm, "nothing is left behind")
+	})
 }
 
 func TestProject(t *testing.T) {
@@ -340,55 +300,47 @@ func TestProject(t *testing.T) {
 					assert.Equal(t, c.fails, errors.Unwrap(named))
 				}
 			}
-			assert.Equal(t, c.calls, api.count())
+			assert.Len(t, api.calls, c.calls)
 		})
 	}
 }
-
 func TestNetwork(t *testing.T) {
-	t.Parallel()
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	api := &fakeAPI{networks: []cloudstack.Network{{ID: "n-1", Name: "k8s-net"}}}
-	i := New(api, Options{Clock: c})
-	for range 3 {
-		n, err := i.Network(t.Context(), "n-1", time.Minute)
+	test(t, Options{}, func(t *testing.T, e *env) {
+		for range 3 {
+			n, err := e.Network(t.Context(), "n-1", time.Minute)
+			require.NoError(t, err)
+			assert.Equal(t, "k8s-net", n.Name)
+		}
+		assert.Equal(t, []string{`networks id="n-1" project="" listall=true`}, e.api.calls)
+		time.Sleep(2 * time.Minute)
+		_, err := e.Network(t.Context(), "n-1", time.Minute)
 		require.NoError(t, err)
-		assert.Equal(t, "k8s-net", n.Name)
-	}
-	assert.Equal(t, []string{`networks id="n-1" project="" listall=true`}, api.calls)
-	c.SetTime(c.Now().Add(2 * time.Minute))
-	_, err := i.Network(t.Context(), "n-1", time.Minute)
-	require.NoError(t, err)
-	assert.Equal(t, 2, api.count())
+		assert.Len(t, e.api.calls, 2)
 
-	_, err = i.Network(t.Context(), "n-2", time.Minute)
-	assert.True(t, cloudstack.IsNotFound(err))
-	require.ErrorContains(t, err, "look up network n-2")
-
-	c.SetTime(c.Now().Add(2 * time.Hour))
-	_, _ = i.Network(t.Context(), "n-3", time.Minute)
-	assert.NotContains(t, i.networks, "n-1", "not requested for an hour")
+		e.api.networks = nil
+		_, err = e.Network(t.Context(), "n-2", time.Minute)
+		assert.True(t, cloudstack.IsNotFound(err))
+		require.ErrorContains(t, err, "look up network n-2")
+		time.Sleep(2 * time.Hour)
+		_, _ = e.Network(t.Context(), "n-3", time.Minute)
+		assert.NotContains(t, e.networks, "n-1", "not requested for an hour")
+	})
 }
 
-func TestZonesAndMetrics(t *testing.T) {
-	t.Parallel()
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}}
-	i := New(api, Options{Clock: c})
-	for range 2 {
-		zones, err := i.Zones(t.Context())
-		require.NoError(t, err)
-		assert.Len(t, zones, 1)
-	}
-	assert.Equal(t, 1, api.count())
-	_, err := i.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	c.SetTime(c.Now().Add(7 * time.Second))
-	api.set(func() { api.err = errors.New("no") })
-	_, err = i.VMs(t.Context(), 0)
-	require.Error(t, err)
-
-	require.NoError(t, testutil.CollectAndCompare(i, strings.NewReader(`
+func TestMetrics(t *testing.T) {
+	test(t, Options{}, func(t *testing.T, e *env) {
+		for range 2 {
+			zones, err := e.Zones(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, zones, 1)
+		}
+		assert.Len(t, e.api.calls, 1)
+		e.list(0)
+		time.Sleep(7 * time.Second)
+		e.api.err = errors.New("no")
+		_, err := e.VMs(t.Context(), 0)
+		require.Error(t, err)
+		require.NoError(t, testutil.CollectAndCompare(e, strings.NewReader(`
 # HELP cloudstack_inventory_fetches_total Number of times something was read from CloudStack, by what it was and how it went.
 # TYPE cloudstack_inventory_fetches_total counter
 cloudstack_inventory_fetches_total{result="error",what="vms"} 1
@@ -402,119 +354,83 @@ cloudstack_inventory_snapshot_age_seconds 7
 # TYPE cloudstack_inventory_snapshot_vms gauge
 cloudstack_inventory_snapshot_vms 1
 `)))
+	})
 }
 
 // A snapshot knows that the server did not find an ID, until the next list replaces the snapshot.
 func TestSnapshotLacks(t *testing.T) {
-	t.Parallel()
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}}
-	i := New(api, Options{Clock: c})
-	list := func(maxAge time.Duration) *VMSnapshot {
-		t.Helper()
-		s, err := i.VMs(t.Context(), maxAge)
-		require.NoError(t, err)
-		return s
-	}
-	ask := func(id string) bool {
-		t.Helper()
-		_, found, err := i.VM(t.Context(), id)
-		require.NoError(t, err)
-		return found
-	}
-	assert.False(t, ask("x"), "without a list the answer is not recorded")
-	before := list(time.Minute)
-	assert.False(t, before.Lacks("x"), "the answer is older than the list")
+	test(t, Options{}, func(t *testing.T, e *env) {
+		assert.False(t, e.ask("x"), "without a list the answer is not recorded")
+		before := e.list(time.Minute)
+		assert.False(t, before.Lacks("x"), "the answer is older than the list")
+		assert.False(t, e.ask("B"))
+		assert.False(t, e.ask("x"))
+		s := e.list(time.Minute)
+		assert.True(t, s.Lacks("b"))
+		assert.True(t, s.Lacks("X"))
+		assert.False(t, s.Lacks("a"), "not requested")
+		assert.False(t, before.Lacks("b"), "a snapshot is immutable")
+		assert.Equal(t, 1, s.Len())
 
-	assert.False(t, ask("B"))
-	assert.False(t, ask("x"))
-	s := list(time.Minute)
-	assert.True(t, s.Lacks("b"))
-	assert.True(t, s.Lacks("X"))
-	assert.False(t, s.Lacks("a"), "not requested")
-	assert.False(t, before.Lacks("b"), "a snapshot is immutable")
-	assert.Equal(t, 1, s.Len())
-
-	api.set(func() { api.vms = append(api.vms, machine("b", "w2", "zone-1")) })
-	assert.True(t, ask("b"))
-	s = list(time.Minute)
-	assert.False(t, s.Lacks("b"), "found by now")
-	assert.True(t, s.Lacks("x"))
-
-	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindAuth} })
-	_, _, err := i.VM(t.Context(), "y")
-	require.Error(t, err)
-	assert.False(t, list(time.Minute).Lacks("y"), "an error proves nothing")
-	api.set(func() { api.err = nil })
-
-	assert.False(t, list(0).Lacks("x"), "a new list")
+		e.api.vms = append(e.api.vms, machine("b", "w2", "zone-1"))
+		assert.True(t, e.ask("b"))
+		assert.False(t, e.list(time.Minute).Lacks("b"), "found by now")
+		assert.True(t, e.list(time.Minute).Lacks("x"))
+		e.api.err = &cloudstack.Error{Kind: cloudstack.KindAuth}
+		_, _, err := e.VM(t.Context(), "y")
+		require.Error(t, err)
+		assert.False(t, e.list(time.Minute).Lacks("y"), "an error proves nothing")
+		e.api.err = nil
+		assert.False(t, e.list(0).Lacks("x"), "a new list")
+	})
 }
 
 // An answer that arrives after a new list may be older than that list.
 func TestLateAnswerIsNotRecordedInNewerList(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{}
-	i := New(api, Options{})
-	_, err := i.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	api.set(func() { api.gate, api.entered = make(chan struct{}), make(chan context.Context, 1) })
-	asked := make(chan error, 1)
-	go func() { _, _, err := i.VM(t.Context(), "x"); asked <- err }()
-	<-api.entered
-	gate := api.gate
-	api.set(func() { api.gate = nil })
-	_, err = i.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	close(gate)
-	require.NoError(t, <-asked)
-	assert.False(t, i.LastVMs().Lacks("x"))
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.list(0)
+		e.api.takes = time.Second
+		asked := make(chan error, 1)
+		go func() { _, _, err := e.VM(t.Context(), "x"); asked <- err }()
+		synctest.Wait()
+		e.api.takes = 0
+		e.list(0)
+		require.NoError(t, <-asked)
+		assert.False(t, e.LastVMs().Lacks("x"))
+	})
 }
 
 func TestForget(t *testing.T) {
-	t.Parallel()
-	c := clocktesting.NewFakePassiveClock(time.Now())
-	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}, networks: []cloudstack.Network{{ID: "n-1"}}}
-	i := New(api, Options{Clock: c})
-	i.Forget() // no effect on an empty inventory
-	everything := func() {
-		t.Helper()
-		_, err := i.VMs(t.Context(), time.Hour)
-		require.NoError(t, err)
-		_, err = i.Zones(t.Context())
-		require.NoError(t, err)
-		_, err = i.Network(t.Context(), "n-1", time.Hour)
-		require.NoError(t, err)
-	}
-	everything()
-	_, found, err := i.VM(t.Context(), "x")
-	require.NoError(t, err)
-	assert.False(t, found)
-	everything()
-	assert.Equal(t, 4, api.count())
-
-	i.Forget()
-	assert.Equal(t, 1, i.LastVMs().Len(), "the last list is still available for comparison")
-	everything()
-	assert.Equal(t, 7, api.count(), "everything is requested again")
-	s, err := i.VMs(t.Context(), time.Hour)
-	require.NoError(t, err)
-	assert.False(t, s.Lacks("x"))
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.Forget() // no effect on an empty inventory
+		everything := func() *VMSnapshot {
+			t.Helper()
+			_, err := e.Zones(t.Context())
+			require.NoError(t, err)
+			_, err = e.Network(t.Context(), "n-1", time.Hour)
+			require.NoError(t, err)
+			return e.list(time.Hour)
+		}
+		everything()
+		assert.False(t, e.ask("x"))
+		everything()
+		assert.Len(t, e.api.calls, 4)
+		e.Forget()
+		assert.Equal(t, 1, e.LastVMs().Len(), "the last list is still available for comparison")
+		assert.False(t, everything().Lacks("x"))
+		assert.Len(t, e.api.calls, 7, "everything is requested again")
+	})
 }
 
 // The result of a call with the old key must not be cached for the new key.
 func TestForgetDuringCall(t *testing.T) {
-	t.Parallel()
-	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
-	i := New(api, Options{})
-	first := make(chan error, 1)
-	go func() { _, err := i.VMs(t.Context(), time.Minute); first <- err }()
-	<-api.entered
-	i.Forget()
-	second := make(chan error, 1)
-	go func() { _, err := i.VMs(t.Context(), time.Minute); second <- err }()
-	<-api.entered
-	close(api.gate)
-	require.NoError(t, <-first, "the waiting caller gets the answer")
-	require.NoError(t, <-second)
-	assert.Equal(t, 2, api.count())
+	test(t, Options{}, func(t *testing.T, e *env) {
+		e.api.takes = time.Second
+		first := e.begin(t.Context(), time.Minute)
+		e.Forget()
+		e.list(time.Minute)
+		_, err := first()
+		require.NoError(t, err, "the waiting caller gets the answer")
+		assert.Len(t, e.api.calls, 2)
+	})
 }
