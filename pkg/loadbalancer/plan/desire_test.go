@@ -58,99 +58,6 @@ func TestDesire(t *testing.T) {
 	assert.Nil(t, d.Rules[0].CIDRs, "an empty list on a rule would let everybody in")
 }
 
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	with := func(change func(*Network)) *Network { n := isolated(); change(n); return n }
-	tier := func(change func(*Network)) *Network {
-		return with(func(n *Network) {
-			n.VPCID, n.Firewall, n.Providers = "vpc", false, []string{vpcVirtualRouter}
-			n.ACLID, n.ACLName = "acl", "mine"
-			change(n)
-		})
-	}
-	inner := func(change func(*Network)) *Network {
-		return tier(func(n *Network) { n.Public, n.Internal, n.Providers = false, true, []string{"InternalLbVm"}; change(n) })
-	}
-	nothing := func(*Network) {}
-	internal := func(s *annotation.Spec) { s.Internal = true }
-	restricted := func(s *annotation.Spec) { s.SourceRanges = []string{"10.0.0.0/8"} }
-	many := func(n int) func(*annotation.Spec) {
-		return func(s *annotation.Spec) {
-			s.SourceRanges = nil
-			for i := range n {
-				s.SourceRanges = append(s.SourceRanges, fmt.Sprintf("10.%d.0.0/17", i))
-			}
-		}
-	}
-	all := func(changes ...func(*annotation.Spec)) func(*annotation.Spec) {
-		return func(s *annotation.Spec) {
-			for _, c := range changes {
-				c(s)
-			}
-		}
-	}
-	udp := []Port{{Protocol: "UDP", Port: 53, NodePort: 30053}}
-	lb := with(func(n *Network) { n.Providers = []string{"Netscaler"}; n.Protocols = []string{"tcp", "udp"} })
-	for _, tc := range []struct {
-		name    string
-		ports   []Port
-		spec    func(*annotation.Spec)
-		network *Network
-		reason  Reason // empty: served
-		says    string
-	}{
-		{"UDP on a virtual router", udp, nil, isolated(), ReasonUnsupportedProto, "TCP only"},
-		{"UDP where the provider takes it", udp, nil, lb, "", ""},
-		{"UDP where the provider does not", udp, nil, with(func(n *Network) { n.Providers = []string{"Other"}; n.Protocols = []string{"tcp"} }), ReasonUnsupportedProto, "Other does not balance"},
-		{"SCTP", []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, nil, isolated(), ReasonUnsupportedProto, "SCTP"},
-		{"TCP and UDP on one port", []Port{udp[0], tcp(53)}, nil, lb, ReasonMixedProtocols, "TCP and UDP"},
-		{"no ports", nil, nil, isolated(), ReasonInvalidPort, "no ports"},
-		{"port 0", []Port{{Protocol: "TCP", NodePort: 30000}}, nil, isolated(), ReasonInvalidPort, "outside 1-65535"},
-		{"port 70000", []Port{{Protocol: "TCP", Port: 70000, NodePort: 30000}}, nil, isolated(), ReasonInvalidPort, "70000"},
-		{"no node port", []Port{{Protocol: "TCP", Port: 80}}, nil, isolated(), ReasonNoNodePort, "allocateLoadBalancerNodePorts"},
-		{"the router's statistics", []Port{tcp(8081)}, nil, isolated(), ReasonReservedPort, "8081"},
-		{"that port on another provider", []Port{tcp(8081)}, nil, lb, "", ""},
-		{"shared network", []Port{tcp(80)}, nil, with(func(n *Network) { n.LoadBalancer, n.Type = false, "Shared" }), ReasonUnsupportedNetwork, "service Lb"},
-		{"no firewall: the rules filter", []Port{tcp(80)}, restricted, with(func(n *Network) { n.Firewall = false }), "", ""},
-		{"VPC tier", []Port{tcp(80)}, nil, tier(nothing), "", ""},
-		{"tier that balances internally only", []Port{tcp(80)}, nil, inner(nothing), ReasonUnsupportedNetwork, "internally only"},
-		{"internal", []Port{tcp(80)}, internal, inner(nothing), "", ""},
-		{"internal in an isolated network", []Port{tcp(80)}, internal, isolated(), ReasonUnsupportedNetwork, "no tier"},
-		{"internal in a tier without", []Port{tcp(80)}, internal, tier(nothing), ReasonUnsupportedNetwork, "InternalLbVm"},
-		{"internal with PROXY protocol", []Port{tcp(80)}, all(internal, func(s *annotation.Spec) { s.ProxyProtocol.All = true }), inner(nothing), ReasonUnsupportedNetwork, "no PROXY"},
-		{"internal with source ranges", []Port{tcp(80)}, all(internal, restricted), inner(nothing), "", ""},
-		{"internal with source ranges under a default list", []Port{tcp(80)}, all(internal, restricted), inner(func(n *Network) { n.ACLName = defaultAllow }), ReasonSourceRanges, "cannot be changed"},
-		{"as many source ranges as a rule takes", []Port{tcp(80)}, many(annotation.MaxSourceRanges), isolated(), "", ""},
-		{"more source ranges than a rule takes", []Port{tcp(80)}, many(annotation.MaxSourceRanges + 1), isolated(), ReasonSourceRanges, "61 source ranges"},
-		{"internal with many source ranges", []Port{tcp(80)}, all(internal, many(200)), inner(nothing), "", ""},
-		{"direct with many source ranges", []Port{tcp(80)}, all(many(200), func(s *annotation.Spec) { s.Mode = annotation.Direct }), forwarding(), "", ""},
-		{"TLS", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, isolated(), "", ""},
-		{"app-cookie of a virtual router", []Port{tcp(80)}, func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{Method: annotation.AppCookie} }, isolated(), ReasonUnsupportedNetwork, "no app-cookie"},
-		{"TLS before 4.22", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, with(func(n *Network) { n.TLS = false }), ReasonUnsupportedNetwork, "SslTermination"},
-		{"PROXY protocol on a provider without", []Port{tcp(443)}, func(s *annotation.Spec) { s.ProxyProtocol.All = true }, lb, ReasonUnsupportedNetwork, "without the PROXY protocol"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			spec := openSpec()
-			if tc.spec != nil {
-				tc.spec(&spec)
-			}
-			_, refusal := Desire(Facts{Service: aService(tc.ports...), Spec: spec, Network: tc.network})
-			if tc.reason == "" {
-				require.Nil(t, refusal)
-				return
-			}
-			require.NotNil(t, refusal)
-			assert.Equal(t, tc.reason, refusal.Reason)
-			assert.Contains(t, refusal.Error(), tc.says)
-			assert.NotEmpty(t, refusal.Remedy)
-		})
-	}
-	v6 := aService(tcp(80))
-	v6.IPv6Only = true
-	require.NotNil(t, CheckService(v6, openSpec()))
-}
-
 func TestDesireOnATier(t *testing.T) {
 	t.Parallel()
 	n := isolated()
@@ -238,61 +145,6 @@ func TestMembersAtTheirAddresses(t *testing.T) {
 	assert.Equal(t, []string{"out"}, Outside(members, "net"))
 }
 
-func onTier(d Desired) Desired {
-	d.VPCID, d.Firewall, d.CIDRsDecide, d.ACLID = "vpc", false, true, "acl"
-	return d
-}
-
-func TestFits(t *testing.T) {
-	t.Parallel()
-	at := func(change func(*Address)) Actual {
-		a := Address{ID: "ip", IP: "203.0.113.7", NetworkID: "net", Owner: Unknown}
-		change(&a)
-		return Actual{Addresses: []Address{a}}
-	}
-	wanted := func(port int) Desired { return desired([]int{port}, func(d *Desired) { d.Address = "203.0.113.7" }) }
-	for _, tc := range []struct {
-		name   string
-		d      Desired
-		a      Actual
-		reason Reason
-	}{
-		{"ours", wanted(80), at(func(*Address) {}), ""},
-		{"not there yet: it is acquired", wanted(80), Actual{}, ""},
-		{"static NAT", wanted(80), at(func(a *Address) { a.StaticNAT = true }), ReasonAddressUnavailable},
-		{"another network", wanted(80), at(func(a *Address) { a.NetworkID = "other" }), ReasonAddressUnavailable},
-		{"a VPC", wanted(80), at(func(a *Address) { a.VPCID = "vpc" }), ReasonAddressUnavailable},
-		{"the nodes' VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "vpc", "" }), ""},
-		{"another VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "other", "" }), ReasonAddressUnavailable},
-		{"no VPC", onTier(wanted(80)), at(func(*Address) {}), ReasonAddressUnavailable},
-		{"another tier", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "vpc", "tier-2" }), ReasonAddressUnavailable},
-		{"source NAT of the VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID, a.SourceNAT = "vpc", "", true }), ReasonAddressUnavailable},
-		{"another cluster", wanted(80), at(func(a *Address) { a.ForeignCluster = true }), ReasonAddressUnavailable},
-		{"port taken", wanted(80), at(func(a *Address) {
-			a.Rules = []Item{{Rule: onPort("r", "tcp", 80), Name: "x", Mark: Mark{Owner: Foreign}}}
-		}), ReasonPortTaken},
-		{"other port taken", wanted(81), at(func(a *Address) {
-			a.Rules = []Item{{Rule: onPort("r", "tcp", 80), Name: "x", Mark: Mark{Owner: Foreign}}}
-		}), ""},
-		{"DNS on source NAT", wanted(53), at(func(a *Address) { a.SourceNAT = true }), ReasonReservedPort},
-		{"DNS elsewhere", wanted(53), at(func(*Address) {}), ""},
-		{"no nodes and no address", desired([]int{80}, func(d *Desired) { d.NetworkID = "" }), Actual{}, ReasonNoNodes},
-		{"nothing wanted", Desired{Absent: true}, at(func(a *Address) { a.StaticNAT = true }), ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			refusal := Fits(tc.d, Target(tc.d, tc.a), isolated(), AllGrants())
-			if tc.reason == "" {
-				assert.Nil(t, refusal)
-				return
-			}
-			require.NotNil(t, refusal)
-			assert.Equal(t, tc.reason, refusal.Reason)
-			assert.NotEmpty(t, refusal.Remedy)
-		})
-	}
-}
-
 func TestTagOwner(t *testing.T) {
 	t.Parallel()
 	svc := aService()
@@ -331,11 +183,32 @@ func aTier() *Network {
 	return n
 }
 
-func TestModes(t *testing.T) {
+func TestModesAndRefusals(t *testing.T) {
 	t.Parallel()
 	with := func(n *Network, change func(*Network)) *Network { change(n); return n }
-	elsewhere := with(forwarding(), func(n *Network) { n.Providers = []string{"Netscaler"} })
+	inner := func() *Network {
+		return with(aTier(), func(n *Network) { n.Public, n.Internal, n.Providers = false, true, []string{"InternalLbVm"} })
+	}
+	lb := with(forwarding(), func(n *Network) { n.Providers, n.Protocols = []string{"Netscaler"}, []string{"tcp", "udp"} })
+	internal := func(s *annotation.Spec) { s.Internal = true }
 	restricted := func(s *annotation.Spec) { s.SourceRanges = []string{"10.0.0.0/8"} }
+	proxied := func(s *annotation.Spec) { s.ProxyProtocol.All = true }
+	tls := func(s *annotation.Spec) { s.SSLPorts.All = true }
+	many := func(n int) func(*annotation.Spec) {
+		return func(s *annotation.Spec) {
+			s.SourceRanges = nil
+			for i := range n {
+				s.SourceRanges = append(s.SourceRanges, fmt.Sprintf("10.%d.0.0/17", i))
+			}
+		}
+	}
+	all := func(changes ...func(*annotation.Spec)) func(*annotation.Spec) {
+		return func(s *annotation.Spec) {
+			for _, c := range changes {
+				c(s)
+			}
+		}
+	}
 	three := []Port{tcp(80), tcp(443), udp(443)}
 	for name, tc := range map[string]struct {
 		mode     string
@@ -350,30 +223,56 @@ func TestModes(t *testing.T) {
 		"auto: TCP":                       {annotation.Auto, []Port{tcp(80)}, forwarding(), nil, "", nil, "", ""},
 		"auto: HTTP/3":                    {annotation.Auto, three, forwarding(), nil, "", []string{"443/tcp", "443/udp"}, "", ""},
 		"auto, unset":                     {"", three, aTier(), nil, "", []string{"443/tcp", "443/udp"}, "", ""},
-		"auto: a provider that takes UDP": {annotation.Auto, []Port{tcp(80), udp(53)}, elsewhere, nil, "", nil, "", ""},
-		"auto: the same, TCP and UDP on one port":  {annotation.Auto, three, elsewhere, nil, "", nil, ReasonMixedProtocols, "TCP and UDP"},
-		"auto: no forwarding in the network":       {annotation.Auto, []Port{udp(53)}, isolated(), nil, "", nil, ReasonUnsupportedProto, "does not forward ports"},
-		"auto: a role without":                     {annotation.Auto, []Port{udp(53)}, forwarding(), nil, "createX", nil, ReasonUnsupportedProto, "(createX)"},
-		"auto: a role without, TCP only":           {annotation.Auto, []Port{tcp(80)}, forwarding(), nil, "createX", nil, "", ""},
-		"auto: internal":                           {annotation.Auto, []Port{udp(53)}, aTier(), func(s *annotation.Spec) { s.Internal = true }, "", nil, ReasonUnsupportedProto, "internal load balancer"},
-		"auto: PROXY protocol where there is none": {annotation.Auto, three, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.All = true }, "", nil, ReasonUnsupportedMode, "port 443 is TCP and UDP"},
-		"auto: PROXY protocol beside":              {annotation.Auto, three, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.Numbers = []int{80} }, "", []string{"443/tcp", "443/udp"}, "", ""},
-		"proxy: UDP":                               {annotation.Proxy, []Port{udp(53)}, forwarding(), nil, "", nil, ReasonUnsupportedProto, "set the annotation " + annotation.Mode},
-		"proxy: TCP and UDP on one port":           {annotation.Proxy, three, forwarding(), nil, "", nil, ReasonMixedProtocols, "set the annotation " + annotation.Mode},
-		"direct":                                   {annotation.Direct, three, forwarding(), nil, "", []string{"80/tcp", "443/tcp", "443/udp"}, "", ""},
-		"direct: the router's statistics":          {annotation.Direct, []Port{tcp(8081)}, forwarding(), nil, "", []string{"8081/tcp"}, "", ""},
-		"direct: no load balancing":                {annotation.Direct, []Port{tcp(80)}, with(forwarding(), func(n *Network) { n.LoadBalancer, n.Providers = false, nil }), nil, "", []string{"80/tcp"}, "", ""},
-		"direct: SCTP":                             {annotation.Direct, []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, forwarding(), nil, "", nil, ReasonUnsupportedProto, "SCTP"},
-		"direct: no forwarding in the network":     {annotation.Direct, []Port{tcp(80)}, isolated(), nil, "", nil, ReasonUnsupportedNetwork, "service PortForwarding"},
-		"direct: a role without":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), nil, "createX", nil, ReasonUnsupportedMode, "(createX)"},
-		"direct: PROXY protocol":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.All = true }, "", nil, ReasonUnsupportedMode, annotation.ProxyProtocol},
-		"direct: TLS":                              {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.SSLPorts.All = true }, "", nil, ReasonUnsupportedMode, annotation.SSLCertificate},
-		"direct: stickiness":                       {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{} }, "", nil, ReasonUnsupportedMode, "stickiness"},
-		"direct: algorithm":                        {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.AlgorithmSet = true }, "", nil, ReasonUnsupportedMode, "algorithm"},
-		"direct: sessionAffinity":                  {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Algorithm = annotation.Source }, "", []string{"80/tcp"}, "", ""},
-		"direct: internal":                         {annotation.Direct, []Port{tcp(80)}, aTier(), func(s *annotation.Spec) { s.Internal = true }, "", nil, ReasonUnsupportedMode, "internal"},
-		"direct: ranges without a firewall":        {annotation.Direct, []Port{tcp(80)}, with(forwarding(), func(n *Network) { n.Firewall = false }), restricted, "", nil, ReasonSourceRanges, "no firewall"},
-		"direct: ranges on a tier":                 {annotation.Direct, []Port{tcp(80)}, aTier(), restricted, "", []string{"80/tcp"}, "", ""},
+		"auto: a provider that takes UDP": {annotation.Auto, []Port{tcp(80), udp(53)}, lb, nil, "", nil, "", ""},
+		"auto: the same, TCP and UDP on one port":          {annotation.Auto, three, lb, nil, "", nil, ReasonMixedProtocols, "TCP and UDP"},
+		"auto: no forwarding in the network":               {annotation.Auto, []Port{udp(53)}, isolated(), nil, "", nil, ReasonUnsupportedProto, "does not forward ports"},
+		"auto: a role without":                             {annotation.Auto, []Port{udp(53)}, forwarding(), nil, "createX", nil, ReasonUnsupportedProto, "(createX)"},
+		"auto: a role without, TCP only":                   {annotation.Auto, []Port{tcp(80)}, forwarding(), nil, "createX", nil, "", ""},
+		"auto: internal":                                   {annotation.Auto, []Port{udp(53)}, aTier(), internal, "", nil, ReasonUnsupportedProto, "internal load balancer"},
+		"auto: PROXY protocol where there is none":         {annotation.Auto, three, forwarding(), proxied, "", nil, ReasonUnsupportedMode, "port 443 is TCP and UDP"},
+		"auto: PROXY protocol beside":                      {annotation.Auto, three, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.Numbers = []int{80} }, "", []string{"443/tcp", "443/udp"}, "", ""},
+		"proxy: UDP":                                       {annotation.Proxy, []Port{udp(53)}, forwarding(), nil, "", nil, ReasonUnsupportedProto, "set the annotation " + annotation.Mode},
+		"proxy: TCP and UDP on one port":                   {annotation.Proxy, three, forwarding(), nil, "", nil, ReasonMixedProtocols, "set the annotation " + annotation.Mode},
+		"direct":                                           {annotation.Direct, three, forwarding(), nil, "", []string{"80/tcp", "443/tcp", "443/udp"}, "", ""},
+		"direct: the router's statistics":                  {annotation.Direct, []Port{tcp(8081)}, forwarding(), nil, "", []string{"8081/tcp"}, "", ""},
+		"direct: no load balancing":                        {annotation.Direct, []Port{tcp(80)}, with(forwarding(), func(n *Network) { n.LoadBalancer, n.Providers = false, nil }), nil, "", []string{"80/tcp"}, "", ""},
+		"direct: SCTP":                                     {annotation.Direct, []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, forwarding(), nil, "", nil, ReasonUnsupportedProto, "SCTP"},
+		"direct: no forwarding in the network":             {annotation.Direct, []Port{tcp(80)}, isolated(), nil, "", nil, ReasonUnsupportedNetwork, "service PortForwarding"},
+		"direct: a role without":                           {annotation.Direct, []Port{tcp(80)}, forwarding(), nil, "createX", nil, ReasonUnsupportedMode, "(createX)"},
+		"direct: PROXY protocol":                           {annotation.Direct, []Port{tcp(80)}, forwarding(), proxied, "", nil, ReasonUnsupportedMode, annotation.ProxyProtocol},
+		"direct: TLS":                                      {annotation.Direct, []Port{tcp(80)}, forwarding(), tls, "", nil, ReasonUnsupportedMode, annotation.SSLCertificate},
+		"direct: stickiness":                               {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{} }, "", nil, ReasonUnsupportedMode, "stickiness"},
+		"direct: algorithm":                                {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.AlgorithmSet = true }, "", nil, ReasonUnsupportedMode, "algorithm"},
+		"direct: sessionAffinity":                          {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Algorithm = annotation.Source }, "", []string{"80/tcp"}, "", ""},
+		"direct: internal":                                 {annotation.Direct, []Port{tcp(80)}, aTier(), internal, "", nil, ReasonUnsupportedMode, "internal"},
+		"direct: ranges without a firewall":                {annotation.Direct, []Port{tcp(80)}, with(forwarding(), func(n *Network) { n.Firewall = false }), restricted, "", nil, ReasonSourceRanges, "no firewall"},
+		"direct: ranges on a tier":                         {annotation.Direct, []Port{tcp(80)}, aTier(), restricted, "", []string{"80/tcp"}, "", ""},
+		"UDP where the provider does not":                  {"", []Port{udp(53)}, with(isolated(), func(n *Network) { n.Providers = []string{"Other"}; n.Protocols = []string{"tcp"} }), nil, "", nil, ReasonUnsupportedProto, "Other does not balance"},
+		"SCTP":                                             {"", []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, isolated(), nil, "", nil, ReasonUnsupportedProto, "SCTP"},
+		"no ports":                                         {"", nil, isolated(), nil, "", nil, ReasonInvalidPort, "no ports"},
+		"port 0":                                           {"", []Port{{Protocol: "TCP", NodePort: 30000}}, isolated(), nil, "", nil, ReasonInvalidPort, "outside 1-65535"},
+		"port 70000":                                       {"", []Port{{Protocol: "TCP", Port: 70000, NodePort: 30000}}, isolated(), nil, "", nil, ReasonInvalidPort, "70000"},
+		"no node port":                                     {"", []Port{{Protocol: "TCP", Port: 80}}, isolated(), nil, "", nil, ReasonNoNodePort, "allocateLoadBalancerNodePorts"},
+		"the router's statistics":                          {"", []Port{tcp(8081)}, isolated(), nil, "", nil, ReasonReservedPort, "8081"},
+		"that port on another provider":                    {"", []Port{tcp(8081)}, lb, nil, "", nil, "", ""},
+		"shared network":                                   {"", []Port{tcp(80)}, with(isolated(), func(n *Network) { n.LoadBalancer, n.Type = false, "Shared" }), nil, "", nil, ReasonUnsupportedNetwork, "service Lb"},
+		"no firewall: the rules filter":                    {"", []Port{tcp(80)}, with(isolated(), func(n *Network) { n.Firewall = false }), restricted, "", nil, "", ""},
+		"VPC tier":                                         {"", []Port{tcp(80)}, aTier(), nil, "", nil, "", ""},
+		"tier that balances internally only":               {"", []Port{tcp(80)}, inner(), nil, "", nil, ReasonUnsupportedNetwork, "internally only"},
+		"internal":                                         {"", []Port{tcp(80)}, inner(), internal, "", nil, "", ""},
+		"internal in an isolated network":                  {"", []Port{tcp(80)}, isolated(), internal, "", nil, ReasonUnsupportedNetwork, "no tier"},
+		"internal in a tier without":                       {"", []Port{tcp(80)}, aTier(), internal, "", nil, ReasonUnsupportedNetwork, "InternalLbVm"},
+		"internal with PROXY protocol":                     {"", []Port{tcp(80)}, inner(), all(internal, proxied), "", nil, ReasonUnsupportedNetwork, "no PROXY"},
+		"internal with source ranges":                      {"", []Port{tcp(80)}, inner(), all(internal, restricted), "", nil, "", ""},
+		"internal with source ranges under a default list": {"", []Port{tcp(80)}, with(inner(), func(n *Network) { n.ACLName = defaultAllow }), all(internal, restricted), "", nil, ReasonSourceRanges, "cannot be changed"},
+		"as many source ranges as a rule takes":            {"", []Port{tcp(80)}, isolated(), many(annotation.MaxSourceRanges), "", nil, "", ""},
+		"more source ranges than a rule takes":             {"", []Port{tcp(80)}, isolated(), many(annotation.MaxSourceRanges + 1), "", nil, ReasonSourceRanges, "61 source ranges"},
+		"internal with many source ranges":                 {"", []Port{tcp(80)}, inner(), all(internal, many(200)), "", nil, "", ""},
+		"direct with many source ranges":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), many(200), "", []string{"80/tcp"}, "", ""},
+		"TLS":                                              {"", []Port{tcp(443)}, isolated(), tls, "", nil, "", ""},
+		"app-cookie of a virtual router":                   {"", []Port{tcp(80)}, isolated(), func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{Method: annotation.AppCookie} }, "", nil, ReasonUnsupportedNetwork, "no app-cookie"},
+		"TLS before 4.22":                                  {"", []Port{tcp(443)}, with(isolated(), func(n *Network) { n.TLS = false }), tls, "", nil, ReasonUnsupportedNetwork, "SslTermination"},
+		"PROXY protocol on a provider without":             {"", []Port{tcp(443)}, lb, proxied, "", nil, ReasonUnsupportedNetwork, "without the PROXY protocol"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -401,6 +300,9 @@ func TestModes(t *testing.T) {
 			assert.Equal(t, len(got) > 0 && tc.network.VPCID != "", d.Buckets == annotation.DefaultSpread)
 		})
 	}
+	v6 := aService(tcp(80))
+	v6.IPv6Only = true
+	require.NotNil(t, CheckService(v6, openSpec()))
 }
 
 // Ports are led to fit nodes, and stay where they are when there is none. Members of rules are not concerned.

@@ -99,84 +99,90 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 
 // Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken, and by
 // whom only if that is a Service of the same namespace.
-func TestSecurityFitsTenants(t *testing.T) {
+func TestSecurityFits(t *testing.T) {
 	t.Parallel()
-	const ip = "203.0.113.7"
-	foreign := func(change ...func(*Item)) Item {
-		r := Item{Rule: onPort("canary", "tcp", 443), Name: "canary", Mark: Mark{Owner: Foreign}}
-		for _, c := range change {
-			c(&r)
+	const ip, elsewhere, nearby = "203.0.113.7", "a Service of another namespace", "Service default/other"
+	taken := func(port int, by string) func(*Address) {
+		return func(a *Address) {
+			a.Rules = []Item{{Rule: onPort("canary", "tcp", port), Name: "canary", Mark: Mark{Owner: Foreign, By: by}}}
 		}
-		return r
 	}
-	const elsewhere = "a Service of another namespace"
-	of := func(service string) func(*Item) {
-		return func(r *Item) { r.By = service }
+	forward := func(from, to int) func(*Address) {
+		return func(a *Address) {
+			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", from, to)}, VM: "canary"}}
+		}
 	}
-	on80 := func(r *Item) { r.StartPort, r.EndPort = 80, 80 }
+	with := func(change func(*Address), more func(*Address)) func(*Address) {
+		return func(a *Address) { change(a); more(a) }
+	}
+	ours := func(a *Address) { a.Owner = Owned }
+	sourceNAT := func(a *Address) { a.SourceNAT = true }
+	staticNAT := func(a *Address) { a.StaticNAT = true }
+	inVPC := func(id, network string) func(*Address) {
+		return func(a *Address) { a.VPCID, a.NetworkID = id, network }
+	}
+	onTier := func(d *Desired) { d.VPCID, d.Firewall, d.CIDRsDecide, d.ACLID = "vpc", false, true, "acl" }
+	dns := func(d *Desired) { d.Rules = []Rule{rule(53)} }
 	for _, tc := range []struct {
 		name    string
+		desire  func(*Desired)
 		change  func(*Address)
 		grants  Grants
 		reason  Reason
 		serving bool   // our rule is there already
 		near    string // what is named
 	}{
-		{name: "an idle address of the account", change: func(*Address) {}},
+		{name: "an idle address of the account"},
 		{name: "of a Service that shares", change: func(a *Address) { a.Holder, a.Admits = "shop/web", true }},
 		{name: "of a Service that does not", change: func(a *Address) { a.Holder = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
 		{name: "of a Service that does not any more", change: func(a *Address) { a.Holder = "shop/web" }, serving: true},
 		{name: "kept for another namespace", change: func(a *Address) { a.Keeper = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
 		{name: "kept for this namespace", change: func(a *Address) { a.Keeper, a.Admits = "default/old", true }},
-		{name: "rules of a Service, on an address that the book gives to nobody", change: func(a *Address) { a.Rules = []Item{foreign(of(elsewhere))} }},
+		{name: "rules of a Service, on an address that the book gives to nobody", change: taken(443, elsewhere)},
 		{
-			name: "rules of a Service that does not, on an address of one that does", reason: "",
-			change: func(a *Address) {
-				a.Holder, a.Admits, a.Rules = "shop/a", true, []Item{foreign(of(elsewhere))}
-			},
+			name:   "rules of a Service that does not, on an address of one that does",
+			change: with(taken(443, elsewhere), func(a *Address) { a.Holder, a.Admits = "shop/a", true }),
 		},
-		{name: "rules of a Service that does not, on our address", change: func(a *Address) {
-			a.Owner, a.Rules = Owned, []Item{foreign(of(elsewhere))}
-		}},
-		{name: "rules of nobody here", change: func(a *Address) { a.Rules = []Item{foreign()} }, reason: ReasonNotAllowed},
-		{name: "rules of nobody here, granted", change: func(a *Address) { a.Rules = []Item{foreign()} }, grants: AllGrants()},
-		{name: "rules of nobody here, on our address", change: func(a *Address) { a.Allocated, a.Rules = true, []Item{foreign()} }},
-		{name: "another port is forwarded", change: func(a *Address) {
-			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 2200, 2299)}, VM: "canary"}}
-		}, reason: ReasonNotAllowed},
-		{name: "another port is forwarded, granted", change: func(a *Address) {
-			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 2200, 2299)}, VM: "canary"}}
-		}, grants: AllGrants()},
-		{name: "the port is forwarded", change: func(a *Address) {
-			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 79, 80)}, VM: "canary"}}
-		}, grants: AllGrants(), reason: ReasonPortTaken},
-		{name: "the port is forwarded on our address", change: func(a *Address) {
-			a.Owner, a.Forwards = Owned, []Item{{Rule: access.Rule{ID: "canary", Range: span("", 80, 80)}, VM: "canary"}}
-		}, reason: ReasonPortTaken},
-		{name: "the port has a rule of nobody here", change: func(a *Address) { a.Rules = []Item{foreign(on80)} }, reason: ReasonPortTaken},
-		{name: "the port has a rule of another namespace", change: func(a *Address) { a.Rules = []Item{foreign(on80, of(elsewhere))} }, reason: ReasonPortTaken},
-		{
-			name: "the port has a rule of the same namespace", reason: ReasonPortTaken, near: "Service default/other",
-			change: func(a *Address) {
-				a.Rules = []Item{foreign(on80, of("Service default/other"))}
-			},
-		},
+		{name: "rules of a Service that does not, on our address", change: with(taken(443, elsewhere), ours)},
+		{name: "rules of nobody here", change: taken(443, ""), reason: ReasonNotAllowed},
+		{name: "rules of nobody here, granted", change: taken(443, ""), grants: AllGrants()},
+		{name: "rules of nobody here, on our address", change: with(taken(443, ""), func(a *Address) { a.Allocated = true })},
+		{name: "another port is forwarded", change: forward(2200, 2299), reason: ReasonNotAllowed},
+		{name: "another port is forwarded, granted", change: forward(2200, 2299), grants: AllGrants()},
+		{name: "the port is forwarded", change: forward(79, 80), grants: AllGrants(), reason: ReasonPortTaken},
+		{name: "the port is forwarded on our address", change: with(forward(80, 80), ours), reason: ReasonPortTaken},
+		{name: "the port has a rule of nobody here", change: taken(80, ""), reason: ReasonPortTaken},
+		{name: "the port has a rule of another namespace", change: taken(80, elsewhere), reason: ReasonPortTaken},
+		{name: "the port has a rule of the same namespace", change: taken(80, nearby), reason: ReasonPortTaken, near: nearby},
 		{name: "of another cluster", change: func(a *Address) { a.ForeignCluster = true }, reason: ReasonAddressUnavailable},
 		{name: "of another network", change: func(a *Address) { a.NetworkID = "canary" }, reason: ReasonAddressUnavailable},
-		{name: "of another VPC", change: func(a *Address) { a.VPCID = "canary" }, reason: ReasonAddressUnavailable},
-		{name: "static NAT", change: func(a *Address) { a.StaticNAT = true }, reason: ReasonAddressUnavailable},
-		{name: "source NAT", change: func(a *Address) { a.SourceNAT = true }, reason: ReasonNotAllowed},
-		{name: "source NAT, granted", change: func(a *Address) { a.SourceNAT = true }, grants: AllGrants()},
-		{name: "source NAT that serves", change: func(a *Address) { a.SourceNAT = true }, serving: true},
+		{name: "of a VPC", change: inVPC("canary", "net"), reason: ReasonAddressUnavailable},
+		{name: "of the nodes' VPC", desire: onTier, change: inVPC("vpc", "")},
+		{name: "of another VPC", desire: onTier, change: inVPC("canary", ""), reason: ReasonAddressUnavailable},
+		{name: "of no VPC", desire: onTier, reason: ReasonAddressUnavailable},
+		{name: "of another tier", desire: onTier, change: inVPC("vpc", "canary"), reason: ReasonAddressUnavailable},
+		{name: "source NAT of the VPC", desire: onTier, change: with(inVPC("vpc", ""), sourceNAT), reason: ReasonAddressUnavailable},
+		{name: "static NAT", change: staticNAT, reason: ReasonAddressUnavailable},
+		{name: "source NAT", change: sourceNAT, reason: ReasonNotAllowed},
+		{name: "source NAT, granted", change: sourceNAT, grants: AllGrants()},
+		{name: "source NAT that serves", change: sourceNAT, serving: true},
+		{name: "DNS on source NAT", desire: dns, change: sourceNAT, grants: AllGrants(), reason: ReasonReservedPort},
+		{name: "DNS elsewhere", desire: dns},
+		{name: "nothing is wanted of it", desire: func(d *Desired) { *d = Desired{Absent: true} }, change: staticNAT},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			a := Address{ID: "ip", IP: ip, NetworkID: "net", Owner: Unknown}
-			tc.change(&a)
+			if tc.change != nil {
+				tc.change(&a)
+			}
 			if tc.serving {
 				a.Rules = append(a.Rules, found("own", rule(80)))
 			}
 			d := desired([]int{80}, func(d *Desired) { d.Address = ip })
+			if tc.desire != nil {
+				tc.desire(&d)
+			}
 			refusal := Fits(d, Target(d, Actual{Addresses: []Address{a}}), isolated(), tc.grants)
 			if tc.reason == "" {
 				assert.Nil(t, refusal)
@@ -189,6 +195,8 @@ func TestSecurityFitsTenants(t *testing.T) {
 			assert.Contains(t, refusal.Error(), tc.near)
 		})
 	}
+	assert.Nil(t, Fits(desired([]int{80}), nil, isolated(), Grants{}), "an address that is not there yet is acquired")
+	assert.Equal(t, ReasonNoNodes, Fits(Desired{}, nil, isolated(), Grants{}).Reason)
 }
 
 // Who may write a Service reads what goes on on its own address: no name and no id of what others have there.
