@@ -6,7 +6,7 @@ package registration
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,9 +42,8 @@ virtualMachines:
 // env is a simulated CloudStack with the ids of its VMs by name.
 type env struct {
 	*testenv.Cloud
-	api  *cloudstack.Client
-	vms  map[string]string
-	zone string
+	api *cloudstack.Client
+	vms map[string]string
 }
 
 func newEnv(t *testing.T) *env {
@@ -54,24 +53,36 @@ func newEnv(t *testing.T) *env {
 	vms, err := e.api.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 	for i := range vms {
-		e.vms[vms[i].Name], e.zone = vms[i].ID, vms[i].ZoneID
+		e.vms[vms[i].Name] = vms[i].ID
 	}
 	return e
 }
 
-func (e *env) controller(uid string, nodes func() ([]*corev1.Node, error)) *Controller {
-	return &Controller{
+// run runs the controller in a bubble. set replaces the cluster's Nodes: c1 is of the control plane.
+func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
+	t.Helper()
+	var nodes atomic.Pointer[[]*corev1.Node]
+	set = func(names ...string) {
+		var all []*corev1.Node
+		for _, name := range names {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms[name]}}
+			if name == "c1" {
+				n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+			}
+			all = append(all, n)
+		}
+		nodes.Store(&all)
+	}
+	set()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &Controller{
 		API: e.api, Inventory: inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}),
-		Name: "prod", ClusterID: uid, Nodes: nodes,
+		Name: "prod", ClusterID: uid, Nodes: func() ([]*corev1.Node, error) { return *nodes.Load(), nil },
 	}
-}
-
-func (e *env) wanted(workers ...string) *Entry {
-	w := &Entry{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: sets.New(e.vms["c1"]), Workers: sets.New[string]()}
-	for _, name := range workers {
-		w.Workers.Insert(e.vms[name])
-	}
-	return w
+	e.Ledger().Reset()
+	go c.Run(ctx)
+	t.Cleanup(func() { cancel(); synctest.Wait() })
+	return set
 }
 
 // entry returns the names of the VMs in the only entry.
@@ -91,31 +102,51 @@ func (e *env) entry(t *testing.T) (control, size any, names []string) {
 	return cluster["controlnodes"], cluster["size"], names
 }
 
-// The entry follows three Nodes that join and two that leave. Each change costs one call, no change costs none.
+// The entry follows Nodes that join and leave within seconds. Each change costs one call, no change costs none.
 func TestEntryFollowsNodes(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	for _, step := range []struct {
-		name    string
-		workers []string
-		calls   []string
-	}{
-		{"first", nil, []string{"createKubernetesCluster", "addVirtualMachinesToKubernetesCluster"}},
-		{"one joins", []string{"w1"}, []string{"addVirtualMachinesToKubernetesCluster"}},
-		{"two join", []string{"w1", "w2", "w3"}, []string{"addVirtualMachinesToKubernetesCluster"}},
-		{"nothing changes", []string{"w3", "w1", "w2"}, nil},
-		{"one leaves", []string{"w1", "w3"}, []string{"removeVirtualMachinesFromKubernetesCluster"}},
-		{"one for another", []string{"w2", "w3"}, []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"}},
-	} {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		set := e.run(t, "uid-1")
+		time.Sleep(time.Minute)
+		assert.Empty(t, e.Calls("ccm"), "no Node is initialised yet")
+		const list, add, remove = "listKubernetesClusters", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"
+		for _, step := range []struct {
+			name    string
+			workers []string
+			calls   []string
+		}{
+			{"first", nil, []string{list, "createKubernetesCluster", add}},
+			{"one joins", []string{"w1"}, []string{list, add}},
+			{"two join", []string{"w1", "w2", "w3"}, []string{list, add}},
+			{"nothing changes", []string{"w3", "w1", "w2"}, nil},
+			{"one leaves", []string{"w1", "w3"}, []string{list, remove}},
+			{"one for another", []string{"w2", "w3"}, []string{list, add, remove}},
+		} {
+			e.Ledger().Reset()
+			set(append([]string{"c1"}, step.workers...)...)
+			time.Sleep(11 * time.Second)
+			calls := slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s == "listVirtualMachines" })
+			assert.Equal(t, step.calls, calls, step.name)
+			control, size, names := e.entry(t)
+			assert.EqualValues(t, 1, control, step.name)
+			assert.EqualValues(t, len(step.workers), size, step.name)
+			assert.ElementsMatch(t, append([]string{"c1"}, step.workers...), names, step.name)
+		}
+		lists := func() int {
+			defer e.Ledger().Reset()
+			return len(e.Ledger().Find(list, "ccm"))
+		}
 		e.Ledger().Reset()
-		_, err := Sync(t.Context(), e.api, e.wanted(step.workers...))
-		require.NoError(t, err, step.name)
-		assert.Equal(t, append([]string{"listKubernetesClusters"}, step.calls...), e.Calls("ccm"), step.name)
-		control, size, names := e.entry(t)
-		assert.EqualValues(t, 1, control, step.name)
-		assert.EqualValues(t, len(step.workers), size, step.name)
-		assert.ElementsMatch(t, append([]string{"c1"}, step.workers...), names, step.name)
-	}
+		time.Sleep(refresh - time.Minute)
+		assert.Empty(t, e.Calls("ccm"), "nothing changed")
+		time.Sleep(refresh)
+		assert.Equal(t, 1, lists(), "every ten minutes")
+		e.Inject(simulator.Fault{Command: list, Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
+		set("c1", "w1")
+		time.Sleep(refresh - time.Minute)
+		assert.Equal(t, 1, lists(), "a refusal is not repeated at once")
+	})
 }
 
 func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
@@ -160,79 +191,13 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// The controller calls CloudStack when Nodes change, and every ten minutes, also after a failure.
-func TestControllerFollowsNodes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		var (
-			mu    sync.Mutex
-			nodes []*corev1.Node
-		)
-		join := func(name string, control bool) {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-			n.Spec.ProviderID = "external-cloudstack://" + e.vms[name]
-			if control {
-				n.Labels["node-role.kubernetes.io/control-plane"] = ""
-			}
-			mu.Lock()
-			nodes = append(nodes, n)
-			mu.Unlock()
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		c := e.controller("uid-1", func() ([]*corev1.Node, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(nodes), nil
-		})
-		go c.Run(ctx)
-		defer func() { cancel(); synctest.Wait() }()
-		time.Sleep(time.Minute)
-		assert.NotContains(t, e.Calls("ccm"), "createKubernetesCluster", "no Node is initialised yet")
-		join("c1", true)
-		join("w1", false)
-		time.Sleep(time.Minute)
-		control, size, names := e.entry(t)
-		assert.EqualValues(t, 1, control)
-		assert.EqualValues(t, 1, size)
-		assert.Equal(t, []string{"c1", "w1"}, names)
-		join("w2", false)
-		join("w3", false)
-		time.Sleep(11 * time.Second)
-		_, _, names = e.entry(t)
-		assert.Equal(t, []string{"c1", "w1", "w2", "w3"}, names)
-		mu.Lock()
-		nodes = slices.Delete(nodes, 1, 3)
-		mu.Unlock()
-		time.Sleep(11 * time.Second)
-		_, _, names = e.entry(t)
-		assert.Equal(t, []string{"c1", "w3"}, names)
-		e.Ledger().Reset()
-		time.Sleep(refresh - time.Minute)
-		assert.Empty(t, e.Calls("ccm"), "nothing changed")
-		time.Sleep(refresh)
-		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1)
-		e.Ledger().Reset()
-		e.Inject(simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
-		join("w1", false)
-		time.Sleep(refresh - time.Minute)
-		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1, "a refusal is not repeated at once")
-	})
-}
-
 // Without the cluster's UID an entry of another cluster without one would be taken for this cluster's.
 func TestControllerNeedsTheClustersUID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms["w1"]}}
-		ctx, cancel := context.WithCancel(t.Context())
-		c := e.controller("", func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil })
-		e.Ledger().Reset()
-		go c.Run(ctx)
+		e.run(t, "")("w1")
 		time.Sleep(time.Hour)
-		cancel()
-		synctest.Wait()
 		assert.Empty(t, e.Calls("ccm"))
 	})
 }
