@@ -110,7 +110,7 @@ func TestTextsAreShared(t *testing.T) {
 }
 
 // manyMembers is an answer with n members, each as a real server shows it.
-func manyMembers(t testing.TB, n int) []byte {
+func manyMembers(t *testing.T, n int) []byte {
 	t.Helper()
 	var answer map[string]struct {
 		Members []json.RawMessage `json:"lbrulevmidip"`
@@ -135,17 +135,6 @@ func manyMembers(t testing.TB, n int) []byte {
 	}
 	b.WriteString("]}}")
 	return b.Bytes()
-}
-
-// answering returns a client whose calls have all the same answer, and cost nothing besides.
-func answering(t testing.TB, body []byte) *Client {
-	t.Helper()
-	c, err := NewClient(&Config{APIURL: "http://h" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey},
-		WithTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
-		})))
-	require.NoError(t, err)
-	return c
 }
 
 // A long list is read while it arrives: one that breaks off is asked for again and read from its beginning, and one that
@@ -175,13 +164,11 @@ func TestLongListThatBreaksOff(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			tries := 0
-			c, err := NewClient(&Config{APIURL: "http://h" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey},
-				WithJitter(noJitter), WithTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-					answer := tc.answers[min(tries, len(tc.answers)-1)]()
-					tries++
-					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer), Request: r}, nil
-				})))
-			require.NoError(t, err)
+			c := clientOf(t, func(r *http.Request) (*http.Response, error) {
+				answer := tc.answers[min(tries, len(tc.answers)-1)]()
+				tries++
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer), Request: r}, nil
+			})
 			members, err := c.ListLoadBalancerMembers(t.Context(), "r")
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
@@ -199,7 +186,10 @@ func TestLongListThatBreaksOff(t *testing.T) {
 // the machine.
 func TestMembersAreReadCheaply(t *testing.T) {
 	const n = 1000
-	c := answering(t, manyMembers(t, n))
+	body := manyMembers(t, n)
+	c := clientOf(t, func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+	})
 	read := func() {
 		members, err := c.ListLoadBalancerMembers(t.Context(), "r")
 		require.NoError(t, err)
@@ -215,15 +205,4 @@ func TestMembersAreReadCheaply(t *testing.T) {
 	t.Logf("%.0f allocations, %d bytes", allocations, size)
 	require.LessOrEqual(t, allocations, 4.0*n, "23 for each member with encoding/json")
 	require.LessOrEqual(t, size, uint64(1<<20), "14 MB with encoding/json")
-}
-
-func BenchmarkMembers(b *testing.B) {
-	body := manyMembers(b, 1000)
-	c := answering(b, body)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := c.ListLoadBalancerMembers(b.Context(), "r")
-		require.NoError(b, err)
-	}
 }

@@ -135,7 +135,7 @@ func TestSecretsInErrors(t *testing.T) {
 	requireNoSecrets(t, texts...)
 
 	for _, v := range []any{
-		c, c.String(), *f.config(), f.config(), struct{ C *Client }{c},
+		c, c.String(), *testConfig(), testConfig(), struct{ C *Client }{c},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			requireNoSecrets(t, fmt.Sprintf(verb, v))

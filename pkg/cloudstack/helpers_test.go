@@ -49,7 +49,6 @@ type call struct {
 // fakeAPI is a server whose answers the test gives. Its clients call it without a socket: in the bubble of a synctest,
 // who waits for it lets the time go on.
 type fakeAPI struct {
-	url    string
 	answer func(n int, form url.Values) reply
 	mu     sync.Mutex
 	calls  []call
@@ -77,7 +76,7 @@ func replay(g recordings.Recording) reply {
 
 // newFakeAPI serves answer(n, form) for the n-th call, counted from 1.
 func newFakeAPI(answer func(n int, form url.Values) reply) *fakeAPI {
-	return &fakeAPI{url: "http://cloudstack.test" + apiPath, answer: answer}
+	return &fakeAPI{answer: answer}
 }
 
 // always serves the same answer.
@@ -126,14 +125,20 @@ func (f *fakeAPI) recorded() []call {
 	return append([]call(nil), f.calls...)
 }
 
-func (f *fakeAPI) config() *Config {
-	return &Config{APIURL: f.url, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
+func testConfig() *Config {
+	return &Config{APIURL: "http://cloudstack.test" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
 }
 
 // client makes a client of the server that never waits between tries.
 func (f *fakeAPI) client(t testing.TB, opts ...Option) *Client {
 	t.Helper()
-	c, err := NewClient(f.config(), append([]Option{WithJitter(noJitter), WithTransport(f)}, opts...)...)
+	return clientOf(t, f.RoundTrip, opts...)
+}
+
+// clientOf makes a client that never waits between tries.
+func clientOf(t testing.TB, send roundTripFunc, opts ...Option) *Client {
+	t.Helper()
+	c, err := NewClient(testConfig(), append([]Option{WithJitter(noJitter), WithTransport(send)}, opts...)...)
 	require.NoError(t, err)
 	return c
 }

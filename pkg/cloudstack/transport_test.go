@@ -439,13 +439,11 @@ func TestWriteGate(t *testing.T) {
 
 func TestTransportErrorsAreClean(t *testing.T) {
 	t.Parallel()
-	cfg := &Config{APIURL: "http://127.0.0.1:1" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey}
-	c, err := NewClient(cfg, WithJitter(noJitter), WithTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
+	c := clientOf(t, func(r *http.Request) (*http.Response, error) {
 		b, _ := io.ReadAll(r.Body)
 		return nil, errors.New("proxy said no to http://u:p@host/client/api?" + string(b) + " key " + testSecretKey)
-	})))
-	require.NoError(t, err)
-	_, err = c.ListZones(t.Context())
+	})
+	_, err := c.ListZones(t.Context())
 	e := asError(t, err)
 	require.Equal(t, KindTransient, e.Kind)
 	requireNoSecrets(t, e.Error(), e.Text, e.Err.Error(), fmt.Sprintf("%#v %+v", e, e.Err))
