@@ -4,14 +4,12 @@
 package selftest
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -38,12 +36,7 @@ virtualMachines:
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	w, err := simulator.LoadWorld(strings.NewReader(world))
-	require.NoError(t, err)
-	sim, err := simulator.New(simulator.Options{World: w})
-	require.NoError(t, err)
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(func() { server.Close(); sim.Close() })
+	cloud := testenv.New(t, world, simulator.Options{})
 	for name, tc := range map[string]struct {
 		user, project, zone string
 		says, fix           string // the failure, if fix is set
@@ -60,17 +53,14 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := cloudconfig.Default()
-			cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.ProjectID, cfg.Zone = server.URL+"/client/api", "api-canary", "secret-canary", tc.project, tc.zone
-			if tc.user != "" {
-				var ok bool
-				cfg.APIKey, cfg.SecretKey, ok = sim.Keys(tc.user)
-				require.True(t, ok)
+			key, secret, known := cloud.Keys(tc.user)
+			if !known {
+				key, secret = "api-canary", "secret-canary"
 			}
-			client, err := cloudstack.NewClient(&cfg)
-			require.NoError(t, err)
+			cfg := cloud.Config(key, secret)
+			cfg.ProjectID, cfg.Zone = tc.project, tc.zone
 			var out strings.Builder
-			err = (&Test{Config: &cfg, Client: client, Required: []string{"createTags", "createLoadBalancerRule"}, Optional: []string{"createTags"}, Out: &out}).Run(t.Context())
+			err := (&Test{Config: cfg, Client: cloud.Client(key, secret), Required: []string{"createTags", "createLoadBalancerRule"}, Optional: []string{"createTags"}, Out: &out}).Run(t.Context())
 			require.Contains(t, out.String(), tc.says)
 			require.NotContains(t, out.String(), "canary")
 			if tc.fix == "" {
