@@ -127,10 +127,6 @@ func TestWaitEndsEarly(t *testing.T) {
 		begins bool
 	}{
 		{name: "nothing changed", err: limit},
-		{name: "another annotation", err: limit, change: annotated("example.org/note", "x")},
-		{name: "a record", err: limit, change: annotated(annotation.Allocation, "[]")},
-		{name: "an annotation of ours", err: limit, change: annotated(annotation.KeepIP, "true"), begins: true},
-		{name: "Kubernetes' own annotation", err: limit, change: annotated(annotation.SourceRangesBeta, "10.0.0.0/8"), begins: true},
 		{name: "spec", err: limit, change: func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, begins: true},
 		{name: "nodes do not help", err: limit, nodes: "w1, w2"},
 		{name: "nodes help", err: &plan.RefusalError{Reason: plan.ReasonNoNodes}, nodes: "w1, w2", begins: true},

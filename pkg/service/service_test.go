@@ -66,20 +66,10 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-func TestGrants(t *testing.T) {
+func TestTrustedNamespacesHaveAllGrants(t *testing.T) {
 	t.Parallel()
-	parse := func(text string) tenancy.Policy {
-		p, err := tenancy.Parse([]byte(text))
-		require.NoError(t, err)
-		return p
-	}
-	shop := tenancy.Namespace{Name: "shop"}
-	assert.Equal(t, plan.Grants{MaxAddresses: -1, MaxKept: 2, MaxPorts: 100}, grantsOf(tenancy.Default(), shop, ""))
 	assert.Equal(t, plan.AllGrants(), grantsOf(tenancy.Default(), tenancy.Namespace{Name: "kube-system"}, ""))
-	assert.Equal(t, plan.AllGrants(), grantsOf(parse("{}"), shop, ""))
-	p := parse(`{"sourceNATAddress":{"allow":["shop"],"deny":true},"foreignAddress":{"values":["203.0.113.9"]},"limits":{"maxAddressesPerNamespace":3,"keepIP":{"maxPerNamespace":0}}}`)
-	assert.Equal(t, plan.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3, MaxPorts: -1}, grantsOf(p, shop, "203.0.113.9"))
-	assert.Equal(t, plan.Grants{MaxAddresses: 3, MaxPorts: -1}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
+	assert.Equal(t, plan.Grants{MaxAddresses: -1, MaxKept: 2, MaxPorts: 100}, grantsOf(tenancy.Default(), tenancy.Namespace{Name: "shop"}, ""))
 }
 
 func emptyQueue() *fairQueue { return &fairQueue{waiting: map[string][]Key{}} }

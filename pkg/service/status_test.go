@@ -5,7 +5,6 @@ package service
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,64 +23,33 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-func TestStatusOfService(t *testing.T) {
+func TestStatusNamesTheDefaultProtocol(t *testing.T) {
 	t.Parallel()
-	ports := []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}
-	for name, tc := range map[string]struct {
-		spec annotation.Spec
-		ip   string
-		want []corev1.LoadBalancerIngress
-	}{
-		"no address":      {want: nil},
-		"address":         {ip: ip1, want: []corev1.LoadBalancerIngress{{IP: ip1, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP), Ports: ports}}},
-		"hostname":        {spec: annotation.Spec{Hostname: "lb.example.org"}, ip: ip1, want: []corev1.LoadBalancerIngress{{Hostname: "lb.example.org", Ports: ports}}},
-		"hostname, no IP": {spec: annotation.Spec{Hostname: "lb.example.org"}, want: []corev1.LoadBalancerIngress{{Hostname: "lb.example.org", Ports: ports}}},
-		"PROXY protocol":  {spec: annotation.Spec{ProxyProtocol: parsed(t, annotation.ProxyProtocol, "true").ProxyProtocol}, ip: ip1, want: []corev1.LoadBalancerIngress{{IP: ip1, IPMode: ptr.To(corev1.LoadBalancerIPModeProxy), Ports: ports}}},
-	} {
-		svc := aService("a", "web", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" })
-		assert.Equal(t, tc.want, statusOf(&work{svc: svc, spec: tc.spec}, tc.ip).Ingress, name)
-	}
-}
-
-func parsed(t *testing.T, name, value string) annotation.Spec {
-	t.Helper()
-	spec, err := annotation.Parse(aService("a", "web", annotated(name, value)))
-	require.NoError(t, err)
-	return spec
+	svc := aService("a", "web", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" })
+	assert.Equal(t, []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}, statusOf(&work{svc: svc}, ip1).Ingress[0].Ports)
 }
 
 func TestConditionsOfService(t *testing.T) {
 	t.Parallel()
-	unserved := &plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}
 	long := strings.Repeat("x", 2*maxConditionMessage)
 	for name, tc := range map[string]struct {
-		unserved *plan.Notice
-		err      error
-		ready    metav1.Condition
-		ports    string // the reason of the condition LoadBalancerPortsError where it is true
+		err             error
+		reason, message string
+		ports           string // the reason of the condition LoadBalancerPortsError where it is true
 	}{
-		"served":      {ready: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Reconciled"}},
-		"nobody":      {unserved: unserved, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "NoBackends", Message: "no node"}},
-		"call failed": {err: errors.New("broken"), unserved: unserved, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "CloudStackError", Message: "broken"}},
-		"waiting":     {err: &plan.WaitError{Message: "soon"}, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Waiting", Message: "soon"}},
-		"refused": {
-			err:   fmt.Errorf("sync: %w", &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: "no", Remedy: "ask"}),
-			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "NotAllowed", Message: "no; ask"},
-		},
+		"call failed": {errors.New("broken"), "CloudStackError", "broken", ""},
+		"waiting":     {&plan.WaitError{Message: "soon"}, "Waiting", "soon", ""},
 		"a port refused": {
-			err:   errors.Join(&plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}, &cloudstack.Error{}),
-			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "PortTaken", Message: "taken"}, ports: "PortTaken",
+			errors.Join(&plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}, &cloudstack.Error{}), "PortTaken", "taken", "PortTaken",
 		},
 		"mixed protocols": {
-			err:   &plan.RefusalError{Reason: plan.ReasonMixedProtocols, Message: "both", Port: 53},
-			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "MixedProtocols", Message: "both"}, ports: corev1.LoadBalancerPortsErrorReason,
+			&plan.RefusalError{Reason: plan.ReasonMixedProtocols, Message: "both", Port: 53}, "MixedProtocols", "both", corev1.LoadBalancerPortsErrorReason,
 		},
-		"a long message": {err: errors.New(long), ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "CloudStackError", Message: long[:maxConditionMessage]}},
+		"a long message": {errors.New(long), "CloudStackError", long[:maxConditionMessage], ""},
 	} {
-		got := conditions(tc.unserved, tc.err)
+		got := conditions(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, tc.err)
 		require.Len(t, got, 2, name)
-		tc.ready.Type = ConditionReady
-		assert.Equal(t, tc.ready, got[0], name)
+		assert.Equal(t, metav1.Condition{Type: ConditionReady, Status: metav1.ConditionFalse, Reason: tc.reason, Message: tc.message}, got[0], name)
 		assert.Equal(t, corev1.LoadBalancerPortsError, got[1].Type, name)
 		assert.Equal(t, tc.ports != "", got[1].Status == metav1.ConditionTrue, name)
 		if tc.ports != "" {
