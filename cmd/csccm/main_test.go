@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/commands/version"
 )
 
 func golden(t *testing.T, name, got string) {
@@ -103,7 +102,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	r := execute(t, "version", "--server", "http://127.0.0.1:1", "-o", "json")
 	require.Equal(t, 0, r.code, "what csccm is, is known without a cluster")
-	var v version.Versions
+	var v versions
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
 	require.NotEmpty(t, v.Client.Version)
 	require.NotEmpty(t, v.Chart.AppVersion)

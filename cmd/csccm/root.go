@@ -4,23 +4,19 @@
 package main
 
 import (
-	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	versions "github.com/csccm/csccm/installer/commands/version"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -124,41 +120,6 @@ func asPlugin(root *cobra.Command, argv0 string) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(argv0), ".exe"), "kubectl-"); ok {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + name}
 	}
-}
-
-// versionTimeout bounds the look at the cluster: a version is asked for in a
-// hurry. Tests, on a busy machine, give it more.
-var versionTimeout = 5 * time.Second
-
-func newVersionCommand(g *cli.Globals) *cobra.Command {
-	var clientOnly bool
-	cmd := g.Command(&cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of csccm, chart, controller and Kubernetes",
-	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
-		v, err := versions.Own()
-		if err != nil {
-			return err
-		}
-		if !clientOnly {
-			if err := askVersions(ctx, g, v); err != nil {
-				v.Problem = err.Error()
-			}
-		}
-		return g.Show(v, v.WriteText)
-	})
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
-	return cmd
-}
-
-func askVersions(ctx context.Context, g *cli.Globals, v *versions.Versions) error {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	c, err := g.Cluster(ctx)
-	if err != nil {
-		return err
-	}
-	return v.Ask(ctx, c, helm.New(g.Kube, c.Namespace, g.Debugf()), g.Release)
 }
 
 func newCompletionCommand(g *cli.Globals) *cobra.Command {

@@ -29,10 +29,34 @@ import (
 // pending reports whether something is to be made in CloudStack.
 func (r *run) pending() bool { return r.user != nil && r.user.Changes() }
 
-// findAccess finds out, by reading alone, whose keys the controller will use.
+// findAccess finds out, by reading alone, whose keys the controller will use. It asks for what is missing.
 func (r *run) findAccess(ctx context.Context) error {
-	if err := r.askCredentials(ctx); err != nil {
+	if err := r.askSource(ctx); err != nil {
 		return err
+	}
+	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
+		return report.Usage("--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes, and keys exist here",
+			"leave them out, or give an administrator's login with "+adminFlags)
+	}
+	if r.Source != SourceSecret {
+		err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
+			if err := checkURL(url); err != nil {
+				return err
+			}
+			there := r.withoutProject(credentials.Keys{APIKey: "probe", SecretKey: "probe"})
+			there.APIURL = url
+			api, err := cloudapi.NewClient(there)
+			if err != nil {
+				return err
+			}
+			return credentials.Probe(ctx, url, api)
+		})
+		if err == nil && r.Source == SourceKeys {
+			err = r.askKeys(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if file := r.Cloud.CAFile; file != "" {
 		var err error
@@ -64,8 +88,8 @@ func (r *run) findAccess(ctx context.Context) error {
 	return nil
 }
 
-// cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no flag for, and
-// where the cluster is.
+// cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no
+// flag for, and where the cluster is.
 func (r *run) cloudConfig() *cloudstack.Config {
 	cfg := cloudconfig.Default()
 	if was := r.secret.Config; was != nil && was.APIURL == r.Cloud.APIURL {

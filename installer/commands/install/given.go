@@ -40,8 +40,8 @@ func (c *Config) byAdmin() bool {
 	return c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
 }
 
-// Read reads passwords and keys, of which none is in argv, from files, stdin and the environment. It warns of files that other users
-// of this machine may read. Somebody who can be asked types a password from stdin later.
+// Read reads passwords and keys, of which none is in argv, from files, stdin and the environment. It warns of files
+// that other users of this machine may read. Somebody who can be asked types a password from stdin later.
 func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string, interactive bool) error {
 	keys := c.APIKeyFile != "" || c.SecretKeyFile != ""
 	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || c.AdminAPIKeyFile != "" || c.AdminSecretKeyFile != ""
@@ -252,36 +252,6 @@ const (
 
 // A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing. Without a terminal the
 // first missing thing is an error that names its flag.
-
-// askCredentials asks where the keys come from, for the URL of the API, and for keys that exist.
-func (r *run) askCredentials(ctx context.Context) error {
-	if err := r.askSource(ctx); err != nil {
-		return err
-	}
-	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
-		return report.Usage("--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes, and keys exist here",
-			"leave them out, or give an administrator's login with "+adminFlags)
-	}
-	if r.Source == SourceSecret {
-		return nil
-	}
-	err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
-		if err := checkURL(url); err != nil {
-			return err
-		}
-		there := r.withoutProject(credentials.Keys{APIKey: "probe", SecretKey: "probe"})
-		there.APIURL = url
-		api, err := cloudapi.NewClient(there)
-		if err != nil {
-			return err
-		}
-		return credentials.Probe(ctx, url, api)
-	})
-	if err != nil || r.Source != SourceKeys {
-		return err
-	}
-	return r.askKeys(ctx)
-}
 
 // askSource decides where the keys come from.
 func (r *run) askSource(ctx context.Context) error {

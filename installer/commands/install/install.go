@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install brings the controller into a cluster, and its release to another version and back. An install looks at what is
-// there, gets access to CloudStack, makes a plan, and carries it out step by step. Every step looks first and does only what is
-// missing, so a run that ended early is continued by running again.
+// Package install brings the controller into a cluster, and its release to another version and back. An install looks
+// at what is there, gets access to CloudStack, makes a plan, and carries it out step by step. Every step looks first
+// and does only what is missing, so a run that ended early is continued by running again.
 package install
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero values are
-// asked for on a terminal, or have the default that the comment names.
+// Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero
+// values are asked for on a terminal, or have the default that the comment names.
 type Config struct {
 	// Cloud is what is wanted of the controller's cloud-config: URL, keys (SourceKeys), project, zone, region, cluster ID.
 	Cloud  cloudstack.Config

@@ -130,7 +130,8 @@ func (c *change) render(ctx context.Context, e *engine.Env) (err error) {
 	return err
 }
 
-// compare finds out what would become of the objects, by dry runs on the API server, and of a chart's Services by its policy for tenants.
+// compare finds out what would become of the objects, by dry runs on the API server, and of a chart's Services by its
+// policy for tenants.
 func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 	old := ""
 	if c.was != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
-// Upgrade brings the release to another version of the chart. Values that were given stay, over the new chart's defaults.
+// Upgrade brings the release to another version of the chart. Values that were given stay, over the new chart's
+// defaults.
 func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	history, err := e.Deployed(ctx)
 	if err != nil {
@@ -93,8 +94,8 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	return nil, report.Usage(fmt.Sprintf("there is no revision %d", revision), "name one of "+strings.Join(known, ", "))
 }
 
-// carryOut changes the release by do, and waits until the controller's Pods run and one of them leads. to is the chart, or revision
-// and chart, and its controller.
+// carryOut changes the release by do, and waits until the controller's Pods run and one of them leads. to is the chart,
+// or revision and chart, and its controller.
 func (c *change) carryOut(
 	ctx context.Context, e *engine.Env, command, to string, do func(context.Context) (*helm.Release, error),
 ) error {

@@ -135,7 +135,8 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 	return nil, e
 }
 
-// download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from the login of `helm registry login`.
+// download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from
+// the login of `helm registry login`.
 func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 	dir, err := os.MkdirTemp("", "csccm-chart-*")
 	if err != nil {

@@ -95,8 +95,9 @@ func (c *Client) stored(ctx context.Context, name string) (*action.Configuration
 	return cfg, revisions, nil
 }
 
-// settle completes an interrupted uninstall, and refuses an operation beside another one, unless that is known to have died. It
-// returns the latest revision and the configuration for an action on the release, which comes with ErrReleaseNotFound too.
+// settle completes an interrupted uninstall, and refuses an operation beside another one, unless that is known to have
+// died. It returns the latest revision and the configuration for an action on the release, which comes with
+// ErrReleaseNotFound too.
 func (c *Client) settle(ctx context.Context, name string) (*action.Configuration, *release.Release, error) {
 	for {
 		cfg, stored, err := c.stored(ctx, name)

@@ -161,10 +161,10 @@ func (h *hold) check(ctx context.Context) error {
 	return err
 }
 
-// outlast waits until the controller that held the lease does not write any more, which is at once if it is a Pod of a workload
-// that has ended. It may be one of ours: where the old controller did not lead, perhaps because it did not start, a new Pod took the
-// lease at once. Two leaders would allocate two addresses. The identity of a controller begins with its host name, which is the
-// Pod's name or, in the node's network, the node's.
+// outlast waits until the controller that held the lease does not write any more, which is at once if it is a Pod of a
+// workload that has ended. It may be one of ours: where the old controller did not lead, perhaps because it did not
+// start, a new Pod took the lease at once. Two leaders would allocate two addresses. The identity of a controller
+// begins with its host name, which is the Pod's name or, in the node's network, the node's.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
 	by := ptr.Deref(h.before.HolderIdentity, "")
 	if by == "" || ByCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
@@ -185,7 +185,8 @@ func (h *hold) release(ctx context.Context) error {
 	return nil
 }
 
-// write makes holder the one who has the lease for a time, again where somebody was faster. Only seize takes it away from another.
+// write makes holder the one who has the lease for a time, again where somebody was faster. Only seize takes it away
+// from another.
 func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, seize bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -77,7 +77,8 @@ func reads(r *rights.Right, verb string) bool {
 		slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(r.Commands, c) })
 }
 
-// rules returns the rules for some places, combined into as few rules as possible. A reader has none of what the chart grants.
+// rules returns the rules for some places, combined into as few rules as possible. A reader has none of what the chart
+// grants.
 func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRule {
 	verbs := map[schema.GroupResource]sets.Set[string]{}
 	add := func(group, resource string, more ...string) {
