@@ -113,7 +113,11 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 			return err
 		}
 		return g.Show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
-			_, err := io.WriteString(w, images.Lines(list))
+			text := ""
+			for i := range list {
+				text += strings.TrimSpace(list[i].Image+" "+list[i].Mirror) + "\n"
+			}
+			_, err := io.WriteString(w, text)
 			return err
 		})
 	})

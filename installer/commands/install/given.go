@@ -29,7 +29,6 @@ type Source string
 
 // The sources.
 const (
-	SourceUnset  Source = ""
 	SourceAdmin  Source = "admin"
 	SourceKeys   Source = "keys"
 	SourceSecret Source = "secret" // the Secret that is in the cluster
@@ -256,7 +255,7 @@ const (
 // askSource decides where the keys come from.
 func (r *run) askSource(ctx context.Context) error {
 	switch {
-	case r.Source != SourceUnset:
+	case r.Source != "":
 		return nil
 	case r.FromPredecessor:
 	case r.Cloud.APIKey+r.Cloud.SecretKey != "":

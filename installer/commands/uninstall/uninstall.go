@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud"
@@ -37,10 +38,6 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/registration"
 )
-
-// Finalizer keeps a Service until a cloud provider has removed its load
-// balancer. Without a provider the Service could not be deleted.
-const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
 
 // Options of an uninstall.
 type Options struct {
@@ -156,7 +153,7 @@ func (u *run) services(ctx context.Context) (err error) {
 		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil { // a class names another controller
 			continue
 		}
-		if slices.Contains(s.Finalizers, Finalizer) {
+		if helpers.HasLBFinalizer(&s) {
 			held++
 		}
 		names = append(names, s.Namespace+"/"+s.Name)
@@ -168,7 +165,8 @@ func (u *run) services(ctx context.Context) (err error) {
 			strings.Join(names[:min(5, len(names))], ", "))
 	}
 	if held > 0 {
-		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it", Finalizer, english.Plural(held, "Service", ""))
+		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it",
+			helpers.LoadBalancerCleanupFinalizer, english.Plural(held, "Service", ""))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -33,7 +34,7 @@ func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
 
 func balanced(name string, class *string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{"other", Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{"other", helpers.LoadBalancerCleanupFinalizer}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class},
 		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}}},
 	}
@@ -91,10 +92,10 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 	require.Contains(t, e.Stdout.String(), "load balancer of Service default/web in CloudStack: address 203.0.113.9 with its rules", "the plan is shown all the same")
 
 	require.NoError(t, Run(t.Context(), e.Env, Options{OrphanLoadBalancers: true}), e.Stderr.String())
-	require.Contains(t, e.Stdout.String(), "finalizer "+Finalizer+" of 1 Service: without a controller nobody can delete them")
+	require.Contains(t, e.Stdout.String(), "finalizer "+helpers.LoadBalancerCleanupFinalizer+" of 1 Service: without a controller nobody can delete them")
 	s, err := e.Kube.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"other", Finalizer}, s.Finalizers)
+	require.Equal(t, []string{"other", helpers.LoadBalancerCleanupFinalizer}, s.Finalizers)
 }
 
 func TestUninstallRefuses(t *testing.T) {

@@ -57,12 +57,3 @@ func List(manifest, mirror string) (out []Image, err error) {
 	}
 	return out, nil
 }
-
-// Lines lists images one per line, with the name in a mirror where there is one.
-func Lines(list []Image) string {
-	var b strings.Builder
-	for i := range list {
-		b.WriteString(strings.TrimSpace(list[i].Image+" "+list[i].Mirror) + "\n")
-	}
-	return b.String()
-}

@@ -43,7 +43,11 @@ func Parse(text string, now time.Time) (Line, bool) {
 	if m == nil {
 		return Line{}, false
 	}
-	l := Line{Level: m[1][0], Source: m[3], At: timeOf(m[2], now)}
+	at, err := time.Parse("2006 0102 15:04:05.999999", fmt.Sprintf("%d %s", now.UTC().Year(), m[2]))
+	if err == nil && at.After(now.Add(24*time.Hour)) { // the line is from last year
+		at = at.AddDate(-1, 0, 0)
+	}
+	l := Line{Level: m[1][0], Source: m[3], At: at}
 	quoted, err := strconv.QuotedPrefix(m[4])
 	if err != nil {
 		l.Message = m[4]
@@ -59,14 +63,6 @@ func Parse(text string, now time.Time) (Line, bool) {
 		l.Values[m[1]] = text
 	}
 	return l, true
-}
-
-func timeOf(text string, now time.Time) time.Time {
-	at, err := time.Parse("2006 0102 15:04:05.999999", fmt.Sprintf("%d %s", now.UTC().Year(), text))
-	if err == nil && at.After(now.Add(24*time.Hour)) { // the line is from last year
-		at = at.AddDate(-1, 0, 0)
-	}
-	return at
 }
 
 // parseJSON parses klog's JSON format: ts in milliseconds, msg, caller, and v, which error entries do not have.

@@ -68,10 +68,7 @@ type Right struct {
 type Request struct{ Verb, Group, Resource, Namespace string }
 
 func (r Request) String() string {
-	what := r.Verb + " " + r.Resource
-	if r.Group != "" {
-		what += "." + r.Group
-	}
+	what := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
 	if r.Namespace != "" {
 		what += " in " + r.Namespace
 	}
