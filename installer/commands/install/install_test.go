@@ -59,6 +59,11 @@ func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	e.install(t, Config{})
 	require.Contains(t, e.Stdout.String(), "The same again:        csccm install --yes\n")
 	require.Equal(t, 1, e.Releases.Applied)
+
+	// Programs see where an upgrade came from when it is done.
+	e.Releases.Kept[0].ChartVersion, e.Output = "0.0.9", "json"
+	e.install(t, Config{})
+	require.Contains(t, e.Stdout.String(), "upgrade release kube-system/cloudstack-ccm from 0.0.9: chart")
 }
 
 // A domain administrator names their domain for the login and nothing else: the account is looked for there.
