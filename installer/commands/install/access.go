@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	podtest "github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
@@ -314,7 +313,7 @@ func (r *run) verify(ctx context.Context) error {
 	var lines strings.Builder
 	test := &selftest.Test{Config: r.config, Client: api.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
 	project, err := credentials.Verify(ctx, test)
-	podtest.Show(r.Progress, lines.String())
+	showTest(r.Progress, lines.String())
 	if err == nil && project != "" && r.config.ProjectID != project {
 		r.config.ProjectID = project // the id outlives a renaming
 		api, err = cloudapi.NewClient(r.config)

@@ -1,0 +1,160 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/selftest"
+)
+
+// Times of a self-test.
+const (
+	// testTime is how long the Pod may take, from its creation to its end.
+	testTime    = 2 * time.Minute
+	testPoll    = 250 * time.Millisecond
+	removalTime = 20 * time.Second
+)
+
+// selfTest has the new controller's program prove in the cluster, in a Pod with its Secret, its proxy and its
+// certificates, that it can do with CloudStack what it will need to do: before it takes anybody's place and before any
+// node is touched. The Pod is the chart's own, which helm test runs too.
+func (r *run) selfTest(ctx context.Context, note engine.Note) error {
+	if r.SkipSelfTest {
+		return nil
+	}
+	r.Progress.Step("The controller's self-test in the cluster")
+	result := "not run"
+	for _, manifest := range r.release.Tests {
+		where, err := r.runTest(ctx, manifest)
+		if err != nil {
+			return err
+		}
+		if where != "" {
+			result = "passed in " + where
+		}
+	}
+	note("%s", result)
+	r.Progress.Done("%s", result)
+	return nil
+}
+
+// runTest runs the Pod of a chart's test to its end, shows what it found, and removes it, whatever happens. passed is
+// where it ran; "" where it could not be run, which is a warning: nothing is known then.
+func (r *run) runTest(ctx context.Context, manifest string) (passed string, err error) {
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal([]byte(manifest), pod); err != nil {
+		return "", fmt.Errorf("the chart's test: %w", err)
+	}
+	if pod.Kind != "Pod" {
+		return "", nil // another kind of test
+	}
+	pod.Namespace = r.Cluster.Namespace
+	defer func() {
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+		defer cancel()
+		if err := r.removePod(rctx, pod.Name); err != nil {
+			r.Progress.Warn("Pod %s of the self-test stays: %v", pod.Name, err)
+		}
+	}()
+	pod, why := r.runToEnd(ctx, pod)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if why != "" {
+		r.Progress.Warn("the self-test did not run: %s", r.Scrubbed(why))
+		return "", nil
+	}
+	log, err := r.PodLogs(ctx, pod, 200)
+	log = strings.TrimSpace(r.Scrubbed(log))
+	problem, fix := showTest(r.Progress, log)
+	where := fmt.Sprintf("Pod %s on node %s", pod.Name, pod.Spec.NodeName)
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return where, nil
+	}
+	if problem == "" { // the program did not get to say it
+		problem = cmp.Or(pod.Status.Message, "it failed")
+		for _, s := range pod.Status.ContainerStatuses {
+			if t := s.State.Terminated; t != nil {
+				problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
+			}
+		}
+		if err != nil {
+			log = err.Error()
+		}
+		problem = strings.TrimSuffix(problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
+	}
+	return "", &report.Error{
+		What: fmt.Sprintf("the self-test in %s failed: %s", where, problem), Code: report.ExitCheckFailed,
+		Fix: cmp.Or(fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
+	}
+}
+
+// runToEnd returns the Pod as it ended, or as it was and why it did not end.
+func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod, why string) {
+	pods, inTime := r.Cluster.Kube.CoreV1().Pods(pod.Namespace), false
+	err := r.removePod(ctx, pod.Name) // of a run that was killed, or of helm test
+	if err == nil {
+		_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+	}
+	if err == nil {
+		inTime, err = engine.Poll(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
+			ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
+			why = cluster.PodWaits(ended)
+			return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, err
+		})
+	}
+	switch {
+	case err != nil:
+		return pod, err.Error()
+	case !inTime:
+		return pod, fmt.Sprintf("Pod %s did not end within %s: %s", pod.Name, testTime, cmp.Or(why, "it runs"))
+	}
+	return ended, ""
+}
+
+// removePod deletes a Pod and waits until it is gone.
+func (r *run) removePod(ctx context.Context, name string) error {
+	_, err := engine.Poll(ctx, r.Clock, testPoll, math.MaxInt64, func() (bool, error) {
+		err := r.Cluster.Kube.CoreV1().Pods(r.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+	return err
+}
+
+// showTest shows what the lines of a self-test say, and returns why it failed. It ignores other lines.
+func showTest(p *report.Progress, text string) (problem, fix string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		mark, rest, _ := strings.Cut(line, " ")
+		rest = strings.TrimSpace(rest)
+		subject, what, _ := strings.Cut(rest, " ")
+		switch mark {
+		case selftest.MarkOK:
+			p.Info("%s: %s", subject, strings.TrimSpace(what))
+		case selftest.MarkWarning:
+			p.Warn("%s: %s", subject, strings.TrimSpace(what))
+		case selftest.MarkFailed:
+			problem = rest
+		case selftest.MarkFix:
+			fix = rest
+		}
+	}
+	return problem, fix
+}
