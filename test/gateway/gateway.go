@@ -8,10 +8,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"golang.org/x/mod/modfile"
@@ -42,13 +40,8 @@ func Traefik() (_ program.Program, err error) {
 func CRDs(ctx context.Context) (_ string, err error) {
 	defer must.Return(&err)
 	source := must.Get(source())
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", api) // #nosec G204 -- fixed arguments
-	cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	var m struct{ Dir, Error string }
-	if err = errors.Join(err, json.Unmarshal(out, &m)); err != nil || m.Error != "" {
-		return "", fmt.Errorf("fetch the module %s: %w %s", api, err, m.Error)
-	}
+	var m struct{ Dir string }
+	must.OK(json.Unmarshal([]byte(must.Get(program.Go(ctx, source, "mod", "download", "-json", api))), &m))
 	return filepath.Join(m.Dir, "config", "crd", "standard"), nil
 }
 

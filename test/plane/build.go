@@ -34,18 +34,17 @@ func ModuleDir() (_ string, err error) {
 // Go version of this checkout, and reports whether it exists.
 func Cached(ctx context.Context, minor Minor) (path string, there bool, err error) {
 	defer must.Return(&err)
-	p := must.Get(binaryOf(minor))
-	return p.Cached(ctx)
+	return must.Get(Program(minor)).Cached(ctx)
 }
 
 // Ensure returns the path of a minor's binary and builds it when it does not exist, as program.Ensure does.
 func Ensure(ctx context.Context, minor Minor, report func(program.Progress)) (_ string, err error) {
 	defer must.Return(&err)
-	p := must.Get(binaryOf(minor))
-	return p.Ensure(ctx, report)
+	return must.Get(Program(minor)).Ensure(ctx, report)
 }
 
-func binaryOf(minor Minor) (_ program.Program, err error) {
+// Program returns the program of a minor.
+func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
 	minor = must.Get(ParseMinor(string(minor)))
 	module := must.Get(ModuleDir())

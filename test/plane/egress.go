@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -21,9 +22,7 @@ import (
 // listener that is reachable from other machines.
 type egress struct {
 	server *http.Server
-
-	mu     sync.Mutex
-	routes map[string]string
+	routes sync.Map // from address to listener
 }
 
 const dialLimit = time.Minute
@@ -46,37 +45,25 @@ func listenEgress(ctx context.Context, socket string) (*egress, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server's connections to nodes: %w", err)
 	}
-	e := &egress{routes: map[string]string{}}
+	e := &egress{}
 	e.server = &http.Server{Handler: e, ReadHeaderTimeout: dialLimit}
 	go func() { _ = e.server.Serve(l) }()
 	return e, nil
 }
 
 func (e *egress) route(address, listener string) (remove func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.routes[address] = listener
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.routes[address] == listener {
-			delete(e.routes, address)
-		}
-	}
+	e.routes.Store(address, listener)
+	return func() { e.routes.CompareAndDelete(address, listener) }
 }
 
 // target returns the address to dial instead of a requested address. A loopback
 // address is its own target: it is a webhook or an aggregated API server of a test.
 func (e *egress) target(address string) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if to, ok := e.routes[address]; ok {
-		return to, nil
+	if to, ok := e.routes.Load(address); ok {
+		return to.(string), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-			return address, nil
-		}
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsLoopback() {
+		return address, nil
 	}
 	return "", fmt.Errorf("no node listens at %s", address)
 }

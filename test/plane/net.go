@@ -6,18 +6,14 @@ package plane
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
 
 // freePorts returns n different free TCP ports on loopback.
-func freePorts(ctx context.Context, n int) (_ []int, err error) {
-	defer must.Return(&err)
+func freePorts(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0")
@@ -26,9 +22,7 @@ func freePorts(ctx context.Context, n int) (_ []int, err error) {
 		}
 		// Each stays open until all are found, so that they differ.
 		defer func() { _ = l.Close() }()
-		_, text := must.Get2(net.SplitHostPort(l.Addr().String()))
-		port := must.Get(strconv.Atoi(text))
-		ports = append(ports, port)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of a TCP listener
 	}
 	return ports, nil
 }
@@ -37,21 +31,4 @@ func dialable(ctx context.Context, socket string) (err error) {
 	defer must.Return(&err)
 	c := must.Get((&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket))
 	return c.Close()
-}
-
-func answers(ctx context.Context, client *http.Client, url string) (err error) {
-	defer must.Return(&err)
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	must.Get(io.Copy(io.Discard, resp.Body))
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", req.URL.Path, resp.Status)
-	}
-	return nil
 }

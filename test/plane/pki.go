@@ -87,16 +87,12 @@ func newPKI(dir, host string) (_ *pki, err error) {
 	defer must.Return(&err)
 	cluster := must.Get(newAuthority("csccm-test-ca"))
 	front := must.Get(newAuthority("csccm-test-front-proxy-ca"))
-	accounts, err := newAuthority("csccm-test-service-accounts") // of which only the key is used
-	if err != nil {
-		return nil, err
-	}
+	accounts := must.Get(newAuthority("csccm-test-service-accounts")) // of which only the key is used
 	files := map[string][]byte{"ca.crt": cluster.pem, "front-proxy-ca.crt": front.pem}
 	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
 		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))
 	}
-	public := must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public()))
-	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, public)
+	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public())))
 	for _, c := range []struct {
 		ca     *authority
 		file   string
@@ -106,11 +102,8 @@ func newPKI(dir, host string) (_ *pki, err error) {
 	}{
 		{cluster, "apiserver", "kube-apiserver", nil, []string{
 			loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
-		{cluster, "apiserver-kubelet-client", kubeletClient, []string{"system:masters"}, nil},
+		{cluster, "apiserver-kubelet-client", KubeletClient, []string{"system:masters"}, nil},
 		{front, "front-proxy-client", "front-proxy-client", nil, nil},
-		{cluster, "admin", "csccm-test-admin", []string{"system:masters"}, nil},
-		{cluster, "kube-controller-manager", "system:kube-controller-manager", nil, nil},
-		{cluster, "kube-scheduler", "system:kube-scheduler", nil, nil},
 	} {
 		files[c.file+".crt"], files[c.file+".key"] = must.Get2(c.ca.issue(c.user, c.groups, c.hosts...))
 	}

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,8 +24,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
@@ -83,10 +84,12 @@ type Plane struct {
 }
 
 const (
-	loopback      = "127.0.0.1"
-	serviceIP     = "10.96.0.1"
-	serviceCIDR   = "10.96.0.0/16"
-	kubeletClient = "kube-apiserver-kubelet-client"
+	// KubeletClient is the common name of the API server's client certificate for kubelets.
+	KubeletClient = "kube-apiserver-kubelet-client"
+
+	loopback    = "127.0.0.1"
+	serviceIP   = "10.96.0.1"
+	serviceCIDR = "10.96.0.0/16"
 	// startTries is more than one because another program may take a port between freePorts and the server's bind.
 	startTries = 3
 	readyLimit = 3 * time.Minute
@@ -98,8 +101,7 @@ const (
 func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	defer must.Return(&err)
 	if o.Binary == "" {
-		binary := must.Get(Ensure(ctx, o.Minor, o.Progress))
-		o.Binary = binary
+		o.Binary = must.Get(Ensure(ctx, o.Minor, o.Progress))
 	}
 	for try := 1; ; try++ {
 		p, err := start(ctx, o)
@@ -134,23 +136,26 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	}
 	ports := must.Get(freePorts(ctx, 2))
 	p.Port = ports[0]
-	for _, who := range []string{"admin", "kube-controller-manager", "kube-scheduler"} {
-		must.OK(p.writeKubeconfig(who))
-	}
 	p.Kubeconfig = p.file("admin.kubeconfig")
+	for file, text := range map[string][]byte{
+		p.Kubeconfig: must.Get(p.KubeconfigOf("csccm-test-admin", "system:masters")),
+		p.file("kube-controller-manager.kubeconfig"): must.Get(p.KubeconfigOf("system:kube-controller-manager")),
+		p.file("kube-scheduler.kubeconfig"):          must.Get(p.KubeconfigOf("system:kube-scheduler")),
+		p.file("egress.yaml"):                        []byte(egressConfig(p.file("egress.sock"))),
+		p.file("audit.yaml"):                         []byte(auditPolicy),
+	} {
+		must.OK(os.WriteFile(file, text, 0o600))
+	}
 	if p.local() {
 		p.egress = must.Get(listenEgress(ctx, p.file("egress.sock")))
-		must.OK(os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600))
 	}
 	must.OK(p.run(ctx, "etcd", p.etcdArgs(ports[1])...))
 	must.OK(p.wait(ctx, func(ctx context.Context) error { return dialable(ctx, p.file("etcd.sock")) }))
-	if o.Audit {
-		must.OK(os.WriteFile(p.file("audit.yaml"), []byte(auditPolicy), 0o600))
-	}
 	must.OK(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
-	config := must.Get(p.AdminConfig())
-	ready := must.Get(rest.HTTPClientFor(config))
-	must.OK(p.wait(ctx, func(ctx context.Context) error { return answers(ctx, ready, config.Host+"/readyz") }))
+	api := must.Get(kubernetes.NewForConfig(must.Get(p.AdminConfig()))).CoreV1().RESTClient()
+	must.OK(p.wait(ctx, func(ctx context.Context) error {
+		return api.Get().AbsPath("/readyz").Timeout(2 * time.Second).Do(ctx).Error()
+	}))
 	if !o.APIOnly {
 		must.OK(p.startControllers(ctx, o))
 	}
@@ -162,10 +167,7 @@ const apiComponents = 2
 
 // startControllers starts the controller manager and the scheduler.
 func (p *Plane) startControllers(ctx context.Context, o Options) error {
-	if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...); err != nil {
-		return err
-	}
-	return p.run(ctx, "kube-scheduler", p.schedulerArgs()...)
+	return errors.Join(p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...), p.run(ctx, "kube-scheduler", p.schedulerArgs()...))
 }
 
 // stopControllers kills the controller manager and the scheduler.
@@ -234,15 +236,24 @@ func (p *Plane) AdminConfig() (_ *rest.Config, err error) {
 	return config, nil
 }
 
-// ClientConfig returns the client configuration of a user, with a new certificate of the cluster's CA.
+// KubeconfigOf returns a kubeconfig of a user, with a new certificate of the cluster's CA.
+func (p *Plane) KubeconfigOf(user string, groups ...string) (_ []byte, err error) {
+	defer must.Return(&err)
+	const name = "csccm-test"
+	c := clientcmdapi.NewConfig()
+	c.Clusters[name] = &clientcmdapi.Cluster{Server: fmt.Sprintf("https://%s:%d", p.Host, p.Port), CertificateAuthorityData: p.CA()}
+	cert, key := must.Get2(p.Certificate(user, groups))
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	c.Contexts[name], c.CurrentContext = &clientcmdapi.Context{Cluster: name, AuthInfo: user}, name
+	return clientcmd.Write(*c)
+}
+
+// ClientConfig returns the client configuration of a user, without client-side rate limit.
 func (p *Plane) ClientConfig(user string, groups ...string) (_ *rest.Config, err error) {
 	defer must.Return(&err)
-	cert, key := must.Get2(p.pki.cluster.issue(user, groups))
-	return &rest.Config{
-		Host:            p.url(),
-		QPS:             -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: p.pki.cluster.pem, CertData: cert, KeyData: key},
-	}, nil
+	config := must.Get(clientcmd.RESTConfigFromKubeConfig(must.Get(p.KubeconfigOf(user, groups...))))
+	config.QPS = -1
+	return config, nil
 }
 
 // Certificate issues a client certificate for a user, as PEM. With hosts it is a
@@ -254,18 +265,11 @@ func (p *Plane) Certificate(user string, groups []string, hosts ...string) (cert
 // ServingCertificate issues a server certificate for hosts that the API server trusts.
 func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (_ tls.Certificate, err error) {
 	defer must.Return(&err)
-	cert, key := must.Get2(p.pki.cluster.issue(user, groups, hosts...))
-	return tls.X509KeyPair(cert, key)
+	return tls.X509KeyPair(must.Get2(p.Certificate(user, groups, hosts...)))
 }
 
 // CA returns the cluster's CA certificate as PEM.
 func (p *Plane) CA() []byte { return p.pki.cluster.pem }
-
-// KubeletClient returns the common name of the API server's client certificate for kubelets.
-func (p *Plane) KubeletClient() string { return kubeletClient }
-
-// APIServer returns the address of the API server.
-func (p *Plane) APIServer() (host string, port int) { return p.Host, p.Port }
 
 // Route redirects connections of the API server to address ("10.1.1.21:10250") to a
 // listener on loopback. remove deletes the route. Only a plane on loopback has routes.
@@ -275,8 +279,6 @@ func (p *Plane) Route(address, listener string) (remove func()) {
 
 // local reports whether the control plane listens on loopback.
 func (p *Plane) local() bool { return p.Host == loopback }
-
-func (p *Plane) url() string { return fmt.Sprintf("https://%s:%d", p.Host, p.Port) }
 
 func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 
@@ -319,22 +321,4 @@ func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error
 			return fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", last.Name, errors.Join(err, ctx.Err()), child.Tail(last.Log, 15))
 		}
 	}
-}
-
-func (p *Plane) writeKubeconfig(who string) error {
-	const text = `apiVersion: v1
-kind: Config
-clusters:
-- name: csccm-test
-  cluster: {server: %q, certificate-authority: %q}
-users:
-- name: %[3]q
-  user: {client-certificate: %[4]q, client-key: %[5]q}
-contexts:
-- name: csccm-test
-  context: {cluster: csccm-test, user: %[3]q}
-current-context: csccm-test
-`
-	content := fmt.Sprintf(text, p.url(), p.pki.path("ca.crt"), who, p.pki.path(who+".crt"), p.pki.path(who+".key"))
-	return os.WriteFile(p.file(who+".kubeconfig"), []byte(content), fs.FileMode(0o600))
 }

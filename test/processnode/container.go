@@ -5,67 +5,37 @@ package processnode
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// containerState is the state of a Pod's container, from which its status is built.
-type containerState struct {
-	waiting    *refusal
-	running    time.Time // the start of the current run; zero while the container does not run
-	terminated *ended
-	last       *ended // the previous run
-	restarts   int32
-	started    bool // the startup probe, if any, has succeeded
-	ready      bool
-	imageID    string
-	id         string
-}
-
-type ended struct {
-	code              int
-	started, finished time.Time
-	message           string
-	id                string
-}
-
 // runOnce runs the container until it ends and returns its exit code.
-func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) int {
-	p, err := w.launch(ctx, img, id, run)
+func (w *worker) runOnce(ctx context.Context, run int) (code int) {
+	p, err := w.launch(ctx, run)
+	started := metav1.Now()
 	if err != nil {
 		if ctx.Err() != nil {
 			return 0
 		}
-		now := time.Now()
 		w.event(corev1.EventTypeWarning, "Failed", "Error: "+err.Error())
-		w.set(func(s *containerState) {
-			s.begin()
-			s.finish(&ended{code: 128, started: now, finished: now, message: err.Error()})
-			s.imageID = img.repository + "@" + img.digest
-		})
+		w.move(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 128, Reason: "StartError", Message: err.Error(), StartedAt: started, FinishedAt: started,
+		}}, func(s *corev1.ContainerStatus) { s.RestartCount = int32(run) }) // #nosec G115 -- a few
 		return 128
 	}
-	started := time.Now()
-	cid := fmt.Sprintf("process://%d-%d", p.PID(), started.UnixNano())
-	w.mu.Lock()
-	w.process = p
-	w.mu.Unlock()
-	c := w.container()
-	w.set(func(s *containerState) {
-		s.begin()
-		s.running, s.id, s.imageID = started, cid, img.repository+"@"+img.digest
-		s.started = c.StartupProbe == nil
-		s.ready = s.started && c.ReadinessProbe == nil
+	c, id := w.container(), fmt.Sprintf("process://%d-%d", p.PID(), started.UnixNano())
+	w.move(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}, func(s *corev1.ContainerStatus) {
+		w.process = p
+		s.ContainerID, s.ImageID, s.RestartCount = id, c.Image, int32(run) // #nosec G115 -- a few
+		s.Started, s.Ready = ptr.To(c.StartupProbe == nil), c.StartupProbe == nil && c.ReadinessProbe == nil
 	})
 	w.event(corev1.EventTypeNormal, "Started", "Started container "+c.Name)
 
@@ -80,132 +50,126 @@ func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) i
 	}
 	stopProbes()
 	probes.Wait()
-	code := p.ExitCode()
-	w.mu.Lock()
-	w.process = nil
-	w.mu.Unlock()
-	e := &ended{code: code, started: started, finished: time.Now(), id: cid}
-	w.set(func(s *containerState) { s.finish(e) })
+	code = p.ExitCode()
+	end := &corev1.ContainerStateTerminated{
+		ExitCode: int32(code), Reason: "Completed", ContainerID: id, StartedAt: started, FinishedAt: metav1.Now(), // #nosec G115 -- at most 255
+	}
+	if code != 0 {
+		end.Reason = "Error"
+	}
+	w.move(corev1.ContainerState{Terminated: end}, func(*corev1.ContainerStatus) { w.process = nil })
 	return code
 }
 
-// begin records the start of the first or a later run.
-func (s *containerState) begin() {
-	if s.terminated != nil {
-		s.last = s.terminated
-	}
-	if s.last != nil {
-		s.restarts++
-	}
-	s.waiting, s.terminated = nil, nil
+// move puts the container, which is not ready then, into a state. The end of a run becomes its last state.
+func (w *worker) move(to corev1.ContainerState, change func(*corev1.ContainerStatus)) {
+	w.set(func(s *corev1.ContainerStatus) {
+		if s.State.Terminated != nil {
+			s.LastTerminationState = s.State
+		}
+		s.State, s.Ready, s.Started = to, false, ptr.To(false)
+		change(s)
+	})
 }
 
-// finish records the end of a run.
-func (s *containerState) finish(e *ended) {
-	s.terminated = e
-	s.running, s.ready, s.started = time.Time{}, false, false
+func (w *worker) wait(reason, message string) {
+	w.move(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}, func(*corev1.ContainerStatus) {})
 }
 
-func (w *worker) launch(ctx context.Context, img image, id identity, run int) (_ *child.Process, err error) {
-	defer must.Return(&err)
-	pod := w.latest()
-	c := &pod.Spec.Containers[0]
-	values := must.Get(w.node.environment(ctx, pod, w.podIP))
-	var env []string
-	for name, value := range values {
-		env = append(env, name+"="+value)
-	}
-	command := c.Command
-	if len(command) == 0 {
-		command = []string{img.path}
-	}
-	var args []string
-	for _, a := range append(append([]string{}, command...), c.Args...) {
-		args = append(args, expand(a, values))
-	}
-	dir := c.WorkingDir
-	if dir == "" {
-		dir = "/"
-	}
-	l := launch{
-		name: pod.Namespace + "/" + pod.Name, root: w.root, img: img, args: args, env: env, dir: dir, id: id,
-		log:        filepath.Join(w.logs, fmt.Sprintf("%d.log", run)),
-		kubeconfig: func() (string, error) { return w.kubeconfig(pod) },
-	}
-	if !pod.Spec.HostNetwork {
-		l.hostname = pod.Name
-	}
-	for _, m := range c.VolumeMounts {
-		l.mounts = append(l.mounts, m.MountPath)
-	}
-	p, kind := must.Get2(w.node.sandbox.start(ctx, l))
-	if kind == plainSandbox {
-		w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows neither chroot nor user namespaces: the container sees the machine's files")
-	}
-	return p, nil
-}
-
-const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// kubeconfig writes a kubeconfig that replaces the in-cluster configuration for a
-// process without its own root directory: the paths of the in-cluster configuration are
-// fixed.
-func (w *worker) kubeconfig(pod *corev1.Pod) (string, error) {
-	dir := filepath.Join(w.root, serviceAccountDir)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", nil // the Pod mounts no service account token
-	} else if err != nil {
-		return "", err
-	}
-	host, port := w.node.o.ControlPlane.APIServer()
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters:
-- name: in-cluster
-  cluster: {server: "https://%s:%d", certificate-authority: %q}
-users:
-- name: pod
-  user: {tokenFile: %q}
-contexts:
-- name: in-cluster
-  context: {cluster: in-cluster, user: pod, namespace: %q}
-current-context: in-cluster
-`, host, port, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token"), pod.Namespace)
-	path := filepath.Join(filepath.Dir(w.root), "in-cluster.kubeconfig")
-	return path, os.WriteFile(path, []byte(text), 0o600)
-}
-
-// set changes the state and wakes the reporter.
-func (w *worker) set(change func(*containerState)) {
+// set changes the status and wakes the reporter.
+func (w *worker) set(change func(*corev1.ContainerStatus)) {
 	w.mu.Lock()
-	change(&w.state)
+	change(&w.status)
 	w.mu.Unlock()
 	w.notify()
 }
 
-func (w *worker) wait(why refusal) {
-	w.set(func(s *containerState) {
-		if s.terminated != nil {
-			s.last, s.terminated = s.terminated, nil
+// notify wakes report.
+func (w *worker) notify() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// report writes the status to the API whenever it changes, until the Pod ends.
+func (w *worker) report() {
+	for w.notify(); ; {
+		select {
+		case <-w.life.Done():
+			return
+		case <-w.changed:
 		}
-		s.waiting, s.running, s.ready, s.started = &why, time.Time{}, false, false
-	})
-}
-
-// logFile returns the log of the latest run.
-func (w *worker) logFile() (string, bool) {
-	entries, err := os.ReadDir(w.logs)
-	if err != nil || len(entries) == 0 {
-		return "", false
+		ctx, cancel := context.WithTimeout(w.life, requestLimit)
+		err := w.publish(ctx)
+		cancel()
+		if err != nil && sleep(w.life, retryPeriod) {
+			w.notify()
+		}
 	}
-	return filepath.Join(w.logs, fmt.Sprintf("%d.log", len(entries)-1)), true
 }
 
-func (w *worker) pid() (int, bool) {
+// publish writes the Pod's status. The UID in the patch prevents a write to a newer Pod of the same name.
+func (w *worker) publish(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.process == nil {
-		return 0, false
+	pod, s := w.pod, w.status
+	w.mu.Unlock()
+	patch := must.Get(json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": w.podStatus(pod, s)}))
+	_, err = w.node.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+func (w *worker) podStatus(pod *corev1.Pod, s corev1.ContainerStatus) corev1.PodStatus {
+	status := corev1.PodStatus{
+		Phase: phase(pod.Spec.RestartPolicy, s), QOSClass: pod.Status.QOSClass,
+		HostIP: w.node.o.Address, HostIPs: []corev1.HostIP{{IP: w.node.o.Address}},
+		PodIP: w.podIP, PodIPs: []corev1.PodIP{{IP: w.podIP}},
+		StartTime:         or(pod.Status.StartTime, ptr.To(metav1.Now())),
+		ContainerStatuses: []corev1.ContainerStatus{s},
 	}
-	return w.process.PID(), true
+	ready, reason, message := corev1.ConditionTrue, "", ""
+	switch {
+	case status.Phase == corev1.PodSucceeded:
+		ready, reason = corev1.ConditionFalse, "PodCompleted"
+	case !s.Ready:
+		ready, reason, message = corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: ["+s.Name+"]"
+	}
+	sandboxed := corev1.ConditionTrue
+	if s.ContainerID == "" || over(status.Phase) {
+		sandboxed = corev1.ConditionFalse
+	}
+	for _, c := range []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: sandboxed},
+		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+		{Type: corev1.ContainersReady, Status: ready, Reason: reason, Message: message},
+		{Type: corev1.PodReady, Status: ready, Reason: reason, Message: message},
+	} {
+		c.LastTransitionTime = metav1.Now()
+		for _, old := range pod.Status.Conditions {
+			if old.Type == c.Type && old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+		status.Conditions = append(status.Conditions, c)
+	}
+	return status
+}
+
+func over(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+func phase(policy corev1.RestartPolicy, s corev1.ContainerStatus) corev1.PodPhase {
+	end := s.State.Terminated
+	switch {
+	case end != nil && end.ExitCode == 0 && policy != corev1.RestartPolicyAlways:
+		return corev1.PodSucceeded
+	case end != nil && policy == corev1.RestartPolicyNever:
+		return corev1.PodFailed
+	case end == nil && s.State.Running == nil && s.LastTerminationState.Terminated == nil:
+		return corev1.PodPending
+	default:
+		return corev1.PodRunning
+	}
 }

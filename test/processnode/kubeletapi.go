@@ -5,78 +5,81 @@ package processnode
 
 import (
 	"bytes"
-	"context"
-	"crypto/x509"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
+	"math/rand/v2"
+	"mime"
 	"net/http"
 	"os"
 	"strconv"
-	"time"
+	"strings"
 
-	"k8s.io/cri-streaming/pkg/streaming/portforward"
-
-	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/plane"
 )
 
 // handler serves the supported part of the kubelet API. Only the API server has access.
 func (n *Node) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-	mux.HandleFunc("GET /configz", n.serveConfigz)
 	if !n.o.NoFlagz {
 		mux.HandleFunc("GET /flagz", n.serveFlagz)
 	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", n.serveLogs)
-	mux.HandleFunc("POST /portForward/{namespace}/{pod}", n.servePortForward)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TLS.VerifiedChains) == 0 {
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
-			return
-		}
-		if who := r.TLS.VerifiedChains[0][0].Subject.CommonName; who != n.o.ControlPlane.KubeletClient() {
-			http.Error(w, fmt.Sprintf("Forbidden (user=%s)", who), http.StatusForbidden)
+		if r.TLS.VerifiedChains[0][0].Subject.CommonName != plane.KubeletClient {
+			http.Error(w, "Forbidden", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// serveConfigz returns the kubelet's configuration file. Command line flags, such as
-// --cloud-provider, are not part of it: only /flagz returns those.
-func (n *Node) serveConfigz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string]any{"kubeletconfig": map[string]any{
-		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-		"address": n.o.Address, "port": kubeletPort, "registerNode": true, "clusterDomain": "cluster.local",
-		"nodeLeaseDurationSeconds":  leaseSeconds,
-		"nodeStatusReportFrequency": statusPeriod.String(),
-		"authentication":            map[string]any{"anonymous": map[string]any{"enabled": false}},
-		"authorization":             map[string]any{"mode": "Webhook"},
-		"containerRuntimeEndpoint":  "",
-		"enableDebuggingHandlers":   true,
-		"enableSystemLogQuery":      false,
-		"shutdownGracePeriod":       "0s",
-	}})
+// flags returns the command line flags of this node's kubelet.
+func (n *Node) flags() map[string]string {
+	provider := "external"
+	if n.o.NotExternal {
+		provider = ""
+	}
+	return map[string]string{
+		"bootstrap-kubeconfig": "", "cloud-provider": provider, "config": "/var/lib/kubelet/config.yaml",
+		"hostname-override": n.o.Name, "kubeconfig": "/etc/kubernetes/kubelet.conf", "node-ip": n.o.Address,
+		"node-labels": "", "provider-id": "", "register-node": "true", "register-with-taints": "", "v": "2",
+	}
+}
+
+// serveFlagz answers like Kubernetes 1.36 and later: structured when the media type's parameters name the kind, 406 for plain
+// JSON, and otherwise text that is not meant to be parsed.
+func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
+	for part := range strings.SplitSeq(cmp.Or(r.Header.Get("Accept"), "*/*"), ",") {
+		media, params, _ := mime.ParseMediaType(part)
+		switch version := params["v"]; {
+		case media == "text/plain" || media == "*/*":
+			_, _ = fmt.Fprint(w, "\nkubelet flagz\nWarning: This endpoint is not meant to be machine parseable, "+
+				"has no formatting compatibility guarantees and is for debugging purposes only.\n\n")
+			separator := []string{":", ": ", "=", " "}[rand.IntN(4)] // #nosec G404 -- as of a kubelet, so that programs cannot parse the text
+			for name, value := range n.flags() {
+				_, _ = fmt.Fprintf(w, "%s%s%s\n", name, separator, value)
+			}
+			return
+		case media == "application/json" && params["g"] == "config.k8s.io" && params["as"] == "Flagz" && (version == "v1alpha1" || version == "v1beta1"):
+			w.Header().Set("Content-Type", media)
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"kind": "Flagz", "apiVersion": "config.k8s.io/" + version, "metadata": map[string]any{"name": "kubelet"}, "flags": n.flags(),
+			})
+			return
+		}
+	}
+	http.Error(w, "only the following media types are accepted: text/plain, application/json;as=Flagz;v=v1beta1;g=config.k8s.io", http.StatusNotAcceptable)
 }
 
 // serveLogs answers kubectl logs with the log of the latest run; of its options it supports tailLines.
 func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
-	worker := n.find(r.PathValue("namespace"), r.PathValue("pod"))
-	if worker == nil {
-		http.Error(w, fmt.Sprintf("no pod %s on this node", r.PathValue("pod")), http.StatusNotFound)
-		return
-	}
-	path, ok := worker.logFile()
-	if !ok {
-		http.Error(w, "the container has no log", http.StatusBadRequest)
-		return
-	}
+	path, ok := n.PodLog(r.PathValue("namespace"), r.PathValue("pod"))
 	text, err := os.ReadFile(path) // #nosec G304 -- a log of this node
-	if err != nil {
-		http.Error(w, "the log cannot be read", http.StatusInternalServerError)
+	if !ok || err != nil {
+		http.Error(w, "no log of pod "+r.PathValue("pod")+" on this node", http.StatusNotFound)
 		return
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
@@ -85,60 +88,4 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	_, _ = w.Write(bytes.Join(lines, nil))
-}
-
-// servePortForward answers kubectl port-forward, with the kubelet's own code. What a kubelet dials in the network namespace
-// of the Pod is the Pod's own address here.
-func (n *Node) servePortForward(w http.ResponseWriter, r *http.Request) {
-	worker := n.find(r.PathValue("namespace"), r.PathValue("pod"))
-	if worker == nil {
-		http.Error(w, fmt.Sprintf("no pod %s on this node", r.PathValue("pod")), http.StatusNotFound)
-		return
-	}
-	o, err := portforward.NewV4Options(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	portforward.ServePortForward(w, r, forwarder(worker.podIP), worker.name(), string(worker.latest().UID), o, forwardIdle, forwardIdle, portforward.SupportedProtocols)
-}
-
-// forwardIdle is how long a forwarded port may be idle.
-const forwardIdle = time.Minute
-
-// forwarder forwards to the ports of an address.
-type forwarder string
-
-// PortForward implements portforward.PortForwarder.
-func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, near io.ReadWriteCloser) (err error) {
-	defer must.Return(&err)
-	far := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(string(f), strconv.Itoa(int(port)))))
-	answered := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(near, far)
-		answered <- err
-	}()
-	_, err = io.Copy(far, near)
-	if half, ok := far.(*net.TCPConn); ok {
-		_ = half.CloseWrite() // the Pod may have ended the connection
-	}
-	return errors.Join(err, <-answered, far.Close())
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b)
-}
-
-func certPool(pem []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("the cluster's CA holds no PEM certificate")
-	}
-	return pool, nil
 }

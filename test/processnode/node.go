@@ -11,6 +11,7 @@
 package processnode
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -19,14 +20,19 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
@@ -54,16 +60,11 @@ type Options struct {
 	NotExternal bool
 	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
-	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.
-	ProviderID string
-	Labels     map[string]string
-	// KubeletVersion defaults to v1.37.1.
+	Labels  map[string]string
+	// KubeletVersion defaults to the newest control plane's.
 	KubeletVersion string
 	// Heartbeat is the period of lease renewals; 0 means the kubelet's (10 s).
 	Heartbeat time.Duration
-	// RestartBackoff is the initial delay before a container restarts; 0 means 1 s. The
-	// kubelet's is 10 s.
-	RestartBackoff time.Duration
 }
 
 // Node is a running process node.
@@ -72,11 +73,9 @@ type Node struct {
 	dir      string
 	client   kubernetes.Interface
 	recorder record.EventRecorder
-	listener net.Listener
-	server   *http.Server
-	sandbox  sandbox
-	images   map[string]image
 	uid      types.UID
+	// plain is for machines that allow no sandbox: Pods run without it.
+	plain atomic.Bool
 
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
@@ -87,12 +86,9 @@ type Node struct {
 }
 
 const (
-	kubeletPort        = 10250
-	defaultHeartbeat   = 10 * time.Second
-	defaultBackoff     = time.Second
-	defaultKubelet     = "v1.37.1"
-	requestLimit       = 10 * time.Second
-	serverCloseTimeout = 2 * time.Second
+	kubeletPort      = 10250
+	defaultHeartbeat = 10 * time.Second
+	requestLimit     = 10 * time.Second
 )
 
 // Start registers a node and starts its goroutines. The context bounds only the start.
@@ -100,18 +96,9 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Name == "" || net.ParseIP(o.Address) == nil || o.ControlPlane == nil {
 		return nil, fmt.Errorf("process node %q: a name, an IP address (got %q) and a control plane are required", o.Name, o.Address)
 	}
-	if o.Heartbeat == 0 {
-		o.Heartbeat = defaultHeartbeat
-	}
-	if o.RestartBackoff == 0 {
-		o.RestartBackoff = defaultBackoff
-	}
-	if o.KubeletVersion == "" {
-		o.KubeletVersion = defaultKubelet
-	}
-	n := &Node{o: o, pods: map[types.UID]*worker{}}
+	o.Heartbeat, o.KubeletVersion = cmp.Or(o.Heartbeat, defaultHeartbeat), cmp.Or(o.KubeletVersion, plane.Version)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.stop = stop
+	n := &Node{o: o, stop: stop, pods: map[types.UID]*worker{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("process node %s: %w", o.Name, err)
@@ -121,11 +108,9 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	defer must.Return(&err)
 	n.dir = must.Get(os.MkdirTemp(o.Dir, "csccm-node-"+o.Name+"-"))
 	n.cleanup = append(n.cleanup, func() { removeAll(n.dir) })
-	n.images = must.Get(loadImages(o.Images))
-	must.OK(n.connect())
-	must.OK(n.serve(ctx))
-	must.OK(n.register(ctx))
-	must.OK(n.renewLease(ctx))
+	n.connect()
+	n.serve(background)
+	n.register(ctx)
 	n.wg.Go(func() { n.heartbeat(background) })
 	n.watchPods(background)
 	return n, nil
@@ -139,20 +124,13 @@ func (n *Node) Name() string { return n.o.Name }
 func (n *Node) Stop() {
 	n.stop()
 	n.mu.Lock()
-	workers := make([]*worker, 0, len(n.pods))
 	for _, w := range n.pods {
-		workers = append(workers, w)
+		w.abandon(true)
 	}
 	n.mu.Unlock()
-	for _, w := range workers {
-		w.abandon()
-	}
-	for _, w := range workers {
-		<-w.done
-	}
 	n.wg.Wait()
-	for i := len(n.cleanup) - 1; i >= 0; i-- {
-		n.cleanup[i]()
+	for _, undo := range n.cleanup {
+		undo()
 	}
 	n.cleanup = nil
 }
@@ -160,20 +138,22 @@ func (n *Node) Stop() {
 // PodLog returns the path of the latest log of a Pod's container, if this node has run
 // the Pod.
 func (n *Node) PodLog(namespace, pod string) (string, bool) {
-	w := n.find(namespace, pod)
-	if w == nil {
-		return "", false
+	if w := n.find(namespace, pod); w != nil {
+		return w.logFile()
 	}
-	return w.logFile()
+	return "", false
 }
 
 // PodPID returns the process ID of a Pod's container while it runs.
 func (n *Node) PodPID(namespace, pod string) (int, bool) {
-	w := n.find(namespace, pod)
-	if w == nil {
-		return 0, false
+	if w := n.find(namespace, pod); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.process != nil {
+			return w.process.PID(), true
+		}
 	}
-	return w.pid()
+	return 0, false
 }
 
 func (n *Node) find(namespace, pod string) *worker {
@@ -193,48 +173,102 @@ func (n *Node) find(namespace, pod string) *worker {
 
 // connect creates the node's client. It has the certificate of a kubelet, so that the
 // Node authorizer and the NodeRestriction admission plugin check its requests.
-func (n *Node) connect() (err error) {
-	defer must.Return(&err)
+func (n *Node) connect() {
 	config := must.Get(n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes"))
 	config.UserAgent = "csccm-processnode"
-	config.QPS = -1
 	n.client = must.Get(kubernetes.NewForConfig(config))
 	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(eventSink(n.client))
+	broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: n.client.CoreV1().Events("")})
 	n.cleanup = append(n.cleanup, broadcaster.Shutdown)
-	n.recorder = broadcaster.NewRecorder(eventScheme, corev1.EventSource{Component: "kubelet", Host: n.o.Name})
-	return nil
+	n.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: n.o.Name})
 }
 
 // serve starts the kubelet's API on a free loopback port and routes the node's address
 // to it.
-func (n *Node) serve(ctx context.Context) (err error) {
-	defer must.Return(&err)
-	cert := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name))
-	pool := must.Get(certPool(n.o.ControlPlane.CA()))
-	n.listener = must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
-	n.server = &http.Server{
+func (n *Node) serve(ctx context.Context) {
+	certificate := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name))
+	listener := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
+	server := &http.Server{
 		Handler:           n.handler(),
 		ReadHeaderTimeout: requestLimit,
 		ErrorLog:          log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
-			ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool,
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate},
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: must.Get(cert.NewPoolFromBytes(n.o.ControlPlane.CA())),
 		},
 	}
-	n.wg.Go(func() { _ = n.server.ServeTLS(n.listener, "", "") })
-	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), n.listener.Addr().String())
-	server := n.server
-	// Stop waits for the server's goroutine, so n.stop must close the server.
-	n.stop = chain(n.stop, func() { remove(); _ = server.Close() })
-	return nil
+	n.wg.Go(func() { _ = server.ServeTLS(listener, "", "") })
+	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), listener.Addr().String())
+	context.AfterFunc(ctx, func() { remove(); _ = server.Close() })
 }
 
-func chain(f context.CancelFunc, more func()) context.CancelFunc {
-	var once sync.Once
-	return func() { f(); once.Do(more) }
+// watchPods watches the Pods that are bound to this node.
+func (n *Node) watchPods(ctx context.Context) {
+	mine := fields.OneTermEqualSelector("spec.nodeName", n.o.Name)
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(n.client.CoreV1().RESTClient(), "pods", corev1.NamespaceAll, mine),
+		ObjectType:    &corev1.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { n.sync(ctx, o) },
+			UpdateFunc: func(_, o any) { n.sync(ctx, o) },
+			DeleteFunc: func(o any) {
+				if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+					o = last.Obj
+				}
+				if pod, ok := o.(*corev1.Pod); ok {
+					n.podRemoved(pod)
+				}
+			},
+		},
+	})
+	n.wg.Go(func() { informer.RunWithContext(ctx) })
 }
 
-func (n *Node) path(parts ...string) string {
-	return filepath.Join(append([]string{n.dir}, parts...)...)
+// sync starts a worker for a new Pod and passes updates of a known Pod to its worker.
+func (n *Node) sync(ctx context.Context, o any) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w, ok := n.pods[pod.UID]; ok {
+		w.update(pod)
+		return
+	}
+	if ctx.Err() != nil || over(pod.Status.Phase) {
+		return
+	}
+	w := newWorker(ctx, n, pod)
+	n.pods[pod.UID] = w
+	n.wg.Go(func() { w.run(ctx) })
+}
+
+// podRemoved ends the worker of a Pod that was removed from the API. After a forced deletion
+// its process still runs.
+func (n *Node) podRemoved(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.pods[pod.UID]; w != nil {
+		w.abandon(false)
+	}
+	delete(n.pods, pod.UID)
+}
+
+var lastPodIP atomic.Uint32
+
+// NewPodIP returns a different loopback address for each Pod, so that replicas can bind
+// the same port on one machine. The address depends on the process ID, so that programs
+// that run at the same time use different addresses.
+func NewPodIP(ctx context.Context) string {
+	const perProcess = 254
+	pid := os.Getpid()
+	ip := fmt.Sprintf("127.%d.%d.%d", 1+(pid>>8)%250, pid&0xff, lastPodIP.Add(1)%perProcess+1)
+	// Only on Linux does the loopback interface have all of 127.0.0.0/8.
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ip+":0")
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = l.Close()
+	return ip
 }

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
@@ -27,7 +28,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 	c := w.container()
 	kill := func(kind string) {
 		w.event(corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, kind))
-		p.Stop(w.probeGrace())
+		p.Stop(w.grace())
 	}
 	if c.StartupProbe != nil {
 		ok := false
@@ -42,7 +43,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 			kill("startup")
 			return
 		}
-		w.set(func(s *containerState) { s.started, s.ready = true, c.ReadinessProbe == nil })
+		w.set(func(s *corev1.ContainerStatus) { s.Started, s.Ready = ptr.To(true), c.ReadinessProbe == nil })
 	}
 	both := sync.WaitGroup{}
 	if c.LivenessProbe != nil {
@@ -60,11 +61,10 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 			w.watchProbe(ctx, "Readiness", c.ReadinessProbe, func(success bool) (more bool) {
 				w.mu.Lock()
 				// A result that arrives after the process has ended must not count for the next process.
-				same := w.process == p
-				differs := w.state.ready != success
+				changes := w.process == p && w.status.Ready != success
 				w.mu.Unlock()
-				if same && differs {
-					w.set(func(s *containerState) { s.ready = success })
+				if changes {
+					w.set(func(s *corev1.ContainerStatus) { s.Ready = success })
 				}
 				return true
 			})
@@ -73,9 +73,14 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 	both.Wait()
 }
 
-func (w *worker) probeGrace() time.Duration {
-	seconds := int64(30)
-	set(&seconds, w.latest().Spec.TerminationGracePeriodSeconds)
+// grace returns the termination grace period.
+func (w *worker) grace() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.powerOff {
+		return 0
+	}
+	seconds := ptr.Deref(or(w.pod.DeletionGracePeriodSeconds, w.pod.Spec.TerminationGracePeriodSeconds), 30)
 	return time.Duration(seconds) * time.Second
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/apimachinery/lease"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -32,20 +35,14 @@ const (
 
 // register creates the Node object as a kubelet does on its first start. When the
 // object already exists (a restart), its taints and addresses remain unchanged.
-func (n *Node) register(ctx context.Context) error {
+func (n *Node) register(ctx context.Context) {
 	node, err := n.client.CoreV1().Nodes().Create(ctx, n.newNode(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		if node, err = n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("read the Node object: %w", err)
-		}
-		n.uid = node.UID
-		return n.patchStatus(ctx, node)
+		node = must.Get(n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{}))
+		err = n.patchStatus(ctx, node)
 	}
-	if err != nil {
-		return fmt.Errorf("register: %w", err)
-	}
+	must.OK(err)
 	n.uid = node.UID
-	return nil
 }
 
 func (n *Node) newNode() *corev1.Node {
@@ -58,7 +55,6 @@ func (n *Node) newNode() *corev1.Node {
 			},
 			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
-		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
 	}
 	if !n.o.NotExternal {
 		node.Annotations[providedIP] = n.o.Address
@@ -79,28 +75,21 @@ func (n *Node) addresses() []corev1.NodeAddress {
 // status returns the node's status without the addresses. Conditions whose status did
 // not change keep their transition time.
 func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
-	now := metav1.Now()
-	since := func(t corev1.NodeConditionType, s corev1.ConditionStatus) metav1.Time {
-		for _, c := range old {
-			if c.Type == t && c.Status == s {
-				return c.LastTransitionTime
+	var conditions []corev1.NodeCondition
+	for _, c := range []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "process node is posting ready status"},
+	} {
+		c.LastHeartbeatTime = metav1.Now()
+		c.LastTransitionTime = c.LastHeartbeatTime
+		for _, o := range old {
+			if o.Type == c.Type && o.Status == c.Status {
+				c.LastTransitionTime = o.LastTransitionTime
 			}
 		}
-		return now
-	}
-	var conditions []corev1.NodeCondition
-	for _, c := range []struct {
-		kind            corev1.NodeConditionType
-		status          corev1.ConditionStatus
-		reason, message string
-	}{
-		{corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
-		{corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-		{corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
-		{corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "process node is posting ready status"},
-	} {
-		conditions = append(conditions, corev1.NodeCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
-			LastHeartbeatTime: now, LastTransitionTime: since(c.kind, c.status)})
+		conditions = append(conditions, c)
 	}
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
@@ -122,29 +111,23 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 // heartbeat renews the lease. It writes the status every statusPeriod, and when the node
 // lifecycle controller has marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
-	tick := time.NewTicker(n.o.Heartbeat)
-	defer tick.Stop()
+	n.wg.Go(func() {
+		lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, corev1.NamespaceNodeLease, n.own).Run(ctx)
+	})
 	reported := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if n.renewLease(ctx) != nil {
-			continue // the next try is soon
-		}
+	for sleep(ctx, n.o.Heartbeat) {
 		node, err := n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})
-		if err != nil {
-			continue // the Node was deleted; a kubelet does not register again either
-		}
-		if isReady(node) && time.Since(reported) < statusPeriod {
-			continue
-		}
-		if n.patchStatus(ctx, node) == nil {
+		// A kubelet whose Node was deleted does not register again either.
+		if err == nil && (!isReady(node) || time.Since(reported) > statusPeriod) && n.patchStatus(ctx, node) == nil {
 			reported = time.Now()
 		}
 	}
+}
+
+// own makes the Node the owner of its lease.
+func (n *Node) own(lease *coordinationv1.Lease) error {
+	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.o.Name, UID: n.uid}}
+	return nil
 }
 
 func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) (err error) {
@@ -154,39 +137,12 @@ func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) (err error) {
 		status.Addresses = n.addresses()
 	}
 	patch := must.Get(json.Marshal(map[string]any{"status": status}))
-	if _, err := n.client.CoreV1().Nodes().Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("update the node's status: %w", err)
-	}
-	return nil
-}
-
-func (n *Node) renewLease(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	leases := n.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	now, duration := metav1.NowMicro(), int32(leaseSeconds)
-	lease, err := leases.Get(ctx, n.o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: n.o.Name, OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "v1", Kind: "Node", Name: n.o.Name, UID: n.uid}}},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: &n.o.Name, LeaseDurationSeconds: &duration, RenewTime: &now},
-		}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	lease.Spec.RenewTime = &now
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
 func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }

@@ -4,15 +4,15 @@
 package processnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,182 +21,160 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// sandbox remembers which kind of sandbox this machine allows; the first start of a
-// container finds out.
-type sandbox struct {
-	mu   sync.Mutex
-	kind sandboxKind
-}
-
-type sandboxKind string
-
-const (
-	unknownSandbox sandboxKind = ""
-	// chrootSandbox: this process is root and runs the container's process by chroot, as the Pod's user.
-	chrootSandbox sandboxKind = "chroot"
-	// userSandbox: chroot in a user namespace, for ordinary users.
-	userSandbox sandboxKind = "user namespace"
-	// plainSandbox: the machine allows neither. The process sees the machine's files; the
-	// paths of volumes in its arguments are replaced by their paths on the machine.
-	plainSandbox sandboxKind = "no sandbox"
-)
-
-// candidates returns the kinds to try, the best first.
-func (s *sandbox) candidates() []sandboxKind {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.kind != unknownSandbox:
-		return []sandboxKind{s.kind}
-	case os.Geteuid() == 0:
-		return []sandboxKind{chrootSandbox, userSandbox, plainSandbox}
-	default:
-		return []sandboxKind{userSandbox, plainSandbox}
-	}
-}
-
-func (s *sandbox) settle(kind sandboxKind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kind = kind
-}
-
-// launch describes the start of a container.
-type launch struct {
-	name string
-	// hostname is the Pod's; empty means the machine's.
-	hostname string
-	root     string
-	img      image
-	args     []string // command and arguments, expanded
-	env      []string
-	dir      string // working directory in the container
-	id       identity
-	log      string
-	// mounts are the container's mount paths, and kubeconfig writes its in-cluster
-	// configuration. Only plainSandbox uses them.
-	mounts     []string
-	kubeconfig func() (string, error)
-}
-
-// start starts a container in the best sandbox that this machine allows.
-func (s *sandbox) start(ctx context.Context, l launch) (*child.Process, sandboxKind, error) {
-	var all error
-	for _, kind := range s.candidates() {
-		p, err := l.start(ctx, kind)
-		if err == nil {
-			s.settle(kind)
-			return p, kind, nil
-		}
-		all = errors.Join(all, err)
-		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSYS) {
-			break
-		}
-	}
-	return nil, unknownSandbox, all
-}
-
-func (l launch) start(ctx context.Context, kind sandboxKind) (_ *child.Process, err error) {
+// launch starts the container in a sandbox, if this machine allows it: a root directory of its own in a user namespace.
+func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err error) {
 	defer must.Return(&err)
-	c := child.Command{Name: l.name, Log: l.log, Env: l.env, Hostname: l.hostname}
-	if kind == plainSandbox {
-		return l.startPlain(ctx, c)
+	pod := w.latest()
+	c := &pod.Spec.Containers[0]
+	cmd := child.Command{Name: w.name(), Log: filepath.Join(w.logs, fmt.Sprintf("%d.log", run)), Dir: cmp.Or(c.WorkingDir, "/")}
+	if !pod.Spec.HostNetwork {
+		cmd.Hostname = pod.Name
 	}
-	attr := must.Get(sandboxAttr(kind, l.root, l.id))
-	c.Attr = attr
-	c.Path, c.Args, c.Dir = l.args[0], l.args[1:], l.dir
-	return child.Start(ctx, c)
+	values := w.environment(ctx, pod)
+	for name, value := range values {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	command := c.Command
+	if len(command) == 0 {
+		command = []string{w.program}
+	}
+	for _, a := range slices.Concat(command, c.Args) {
+		cmd.Args = append(cmd.Args, expand(a, values))
+	}
+	cmd.Path, cmd.Args = cmd.Args[0], cmd.Args[1:]
+	if attr := sandbox(w.root, w.uid, w.gid); attr != nil && !w.node.plain.Load() {
+		isolated := cmd
+		isolated.Attr = attr
+		p, err := child.Start(ctx, isolated)
+		if !forbidden(err) {
+			return p, err
+		}
+		w.node.plain.Store(true)
+	}
+	w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows no user namespaces: the container sees the machine's files")
+	w.withoutSandbox(pod, &cmd)
+	return child.Start(ctx, cmd)
 }
 
-// startPlain runs the program without chroot and replaces each mount path in arguments
-// and environment by the volume's path on this machine.
-func (l launch) startPlain(ctx context.Context, c child.Command) (_ *child.Process, err error) {
-	defer must.Return(&err)
-	if l.args[0] != l.img.path {
-		return nil, fmt.Errorf("exec: %q: the image contains only %s: %w", l.args[0], l.img.path, fs.ErrNotExist)
-	}
-	rewrite := func(text string) string {
-		for _, m := range l.mounts {
-			if i := strings.Index(text, m); i == 0 || i > 0 && strings.ContainsRune("=:,", rune(text[i-1])) {
-				return text[:i] + filepath.Join(l.root, m) + text[i+len(m):]
+// forbidden reports whether an error means that the machine allows no user namespaces.
+func forbidden(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EPERM, syscall.EINVAL, syscall.ENOSPC, syscall.ENOSYS}, func(e error) bool { return errors.Is(err, e) })
+}
+
+const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the volume's path on
+// this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
+func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
+	must.Be(cmd.Path == w.program, "exec: %q: the image contains only %s", cmd.Path, w.program)
+	for _, texts := range [][]string{cmd.Args, cmd.Env} {
+		for i, text := range texts {
+			for _, m := range pod.Spec.Containers[0].VolumeMounts {
+				if at := strings.Index(text, m.MountPath); at == 0 || at > 0 && strings.ContainsRune("=:,", rune(text[at-1])) {
+					texts[i] = text[:at] + filepath.Join(w.root, m.MountPath) + text[at+len(m.MountPath):]
+					break
+				}
 			}
 		}
-		return text
 	}
-	for _, arg := range l.args[1:] {
-		c.Args = append(c.Args, rewrite(arg))
+	if _, err := os.Stat(filepath.Join(w.root, serviceAccountDir)); err == nil {
+		kubeconfig := filepath.Join(filepath.Dir(w.root), "in-cluster.kubeconfig")
+		user, groups := "system:serviceaccount:"+pod.Namespace+":"+pod.Spec.ServiceAccountName, []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace}
+		must.OK(os.WriteFile(kubeconfig, must.Get(w.node.o.ControlPlane.KubeconfigOf(user, groups...)), 0o600))
+		cmd.Args = append(cmd.Args, "--kubeconfig="+kubeconfig)
 	}
-	c.Env = make([]string, 0, len(l.env))
-	for _, e := range l.env {
-		c.Env = append(c.Env, rewrite(e))
-	}
-	kubeconfig := must.Get(l.kubeconfig())
-	if kubeconfig != "" {
-		c.Args = append(c.Args, "--kubeconfig="+kubeconfig)
-	}
-	c.Path, c.Dir = l.img.binary, l.root
-	return child.Start(ctx, c)
+	cmd.Path, cmd.Dir = w.binary, w.root
 }
 
-// buildRoot creates a container's root directory: the program, /tmp and the files in
-// /etc that every container runtime adds.
-func buildRoot(root string, img image, pod *corev1.Pod, podIP string) error {
-	for _, dir := range []string{"etc", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { // #nosec G301 -- a container's root
-			return err
-		}
+// environment returns a container's environment variables: those of the node first, then the container's own, each of which may
+// refer to earlier ones.
+func (w *worker) environment(ctx context.Context, pod *corev1.Pod) map[string]string {
+	server := w.node.o.ControlPlane
+	values := map[string]string{
+		"PATH":     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOSTNAME": pod.Name,
+		// There is no kube-proxy for the kubernetes Service: these name the API server itself.
+		"KUBERNETES_SERVICE_HOST":       server.Host,
+		"KUBERNETES_SERVICE_PORT":       fmt.Sprint(server.Port),
+		"KUBERNETES_SERVICE_PORT_HTTPS": fmt.Sprint(server.Port),
 	}
-	hosts := fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost\n%s\t%s\n", podIP, pod.Name)
+	for _, e := range pod.Spec.Containers[0].Env {
+		value := expand(e.Value, values)
+		if from := e.ValueFrom; from != nil {
+			must.Be(from.FieldRef != nil || from.SecretKeyRef != nil, "environment variable %s: process nodes support only fieldRef and secretKeyRef", e.Name)
+			if from.FieldRef != nil {
+				value = w.fieldValue(pod, from.FieldRef.FieldPath)
+			} else {
+				value = w.node.secret(ctx, pod.Namespace, from.SecretKeyRef.Name, from.SecretKeyRef.Optional)[from.SecretKeyRef.Key]
+			}
+		}
+		values[e.Name] = value
+	}
+	return values
+}
+
+// fieldValue returns the value of a field of the downward API.
+func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
+	value, ok := map[string]string{
+		"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID),
+		"spec.nodeName": pod.Spec.NodeName, "spec.serviceAccountName": pod.Spec.ServiceAccountName,
+		"status.hostIP": w.node.o.Address, "status.podIP": w.podIP,
+	}[path]
+	must.Be(ok, "process nodes do not support the field %q", path)
+	return value
+}
+
+var reference = regexp.MustCompile(`\$(\$|\([^)]*\))`)
+
+// expand replaces $(NAME) by the variable's value and $$ by $; references to unknown
+// variables remain unchanged.
+func expand(text string, values map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(found string) string {
+		if found == "$$" {
+			return "$"
+		}
+		if value, ok := values[found[2:len(found)-1]]; ok {
+			return value
+		}
+		return found
+	})
+}
+
+// buildRoot creates the container's root directory: the program, /tmp and the files in
+// /etc that every container runtime adds.
+func (w *worker) buildRoot() {
+	pod := w.latest()
+	removeAll(w.root)
+	for _, dir := range []string{"etc", "tmp"} {
+		must.OK(os.MkdirAll(filepath.Join(w.root, dir), 0o700))
+	}
+	hosts := fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost\n%s\t%s\n", w.podIP, pod.Name)
 	for _, a := range pod.Spec.HostAliases {
 		hosts += fmt.Sprintf("%s\t%s\n", a.IP, strings.Join(a.Hostnames, "\t"))
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc", "hosts"), []byte(hosts), 0o644); err != nil { // #nosec G306 -- likewise
-		return err
-	}
+	must.OK(os.WriteFile(filepath.Join(w.root, "etc", "hosts"), []byte(hosts), 0o600))
 	if resolv, err := os.ReadFile("/etc/resolv.conf"); err == nil {
-		if err := os.WriteFile(filepath.Join(root, "etc", "resolv.conf"), resolv, 0o644); err != nil { // #nosec G306 G703 -- likewise
-			return err
-		}
+		must.OK(os.WriteFile(filepath.Join(w.root, "etc", "resolv.conf"), resolv, 0o600)) // #nosec G703 -- a container's root
 	}
-	program := filepath.Join(root, img.path)
-	if os.Link(img.binary, program) == nil {
-		return nil
+	program := filepath.Join(w.root, w.program)
+	if os.Link(w.binary, program) == nil {
+		return
 	}
-	return copyFile(img.binary, program)
-}
-
-// sealRoot makes the root directory read-only for containers with readOnlyRootFilesystem.
-func sealRoot(root string, c *corev1.Container) error {
-	if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
-		return os.Chmod(filepath.Join(root, "tmp"), 0o777|fs.ModeSticky) // #nosec G302 -- /tmp of a container
-	}
-	mounted := false
-	for _, m := range c.VolumeMounts {
-		mounted = mounted || m.MountPath == "/tmp"
-	}
-	if !mounted {
-		if err := os.Chmod(filepath.Join(root, "tmp"), 0o555); err != nil { // #nosec G302 -- likewise
-			return err
-		}
-	}
-	return os.Chmod(root, 0o555) // #nosec G302 -- likewise
-}
-
-func copyFile(from, to string) (err error) {
 	// A child that is forked meanwhile would inherit the open file until it calls exec: the program could not be run
 	// during that time (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	in, err := os.Open(from) // #nosec G304 -- an image's program
-	if err != nil {
-		return err
+	must.OK(os.WriteFile(program, must.Get(os.ReadFile(w.binary)), 0o700)) // #nosec G306 -- a program
+}
+
+// sealRoot makes the root directory read-only for containers with readOnlyRootFilesystem.
+func (w *worker) sealRoot() {
+	c := w.container()
+	if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
+		return
 	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) // #nosec G302 G304 -- a program
-	if err != nil {
-		return err
+	if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/tmp" }) {
+		must.OK(os.Chmod(filepath.Join(w.root, "tmp"), 0o500)) // #nosec G302 -- a folder
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	_, err = io.Copy(out, in)
-	return err
+	must.OK(os.Chmod(w.root, 0o500)) // #nosec G302 -- likewise
 }

@@ -5,12 +5,7 @@
 
 package processnode
 
-import (
-	"fmt"
-	"syscall"
-)
+import "syscall"
 
-// sandboxAttr returns EPERM: this system has no sandbox, so processes run as plainSandbox.
-func sandboxAttr(kind sandboxKind, _ string, _ identity) (*syscall.SysProcAttr, error) {
-	return nil, fmt.Errorf("%s on this system: %w", kind, syscall.EPERM)
-}
+// sandbox returns nil: this system has no user namespaces.
+func sandbox(string, int64, int64) *syscall.SysProcAttr { return nil }

@@ -5,10 +5,10 @@ package processnode
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io/fs"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,30 +16,20 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
 
 // payload is the content of a volume: files by path.
-type payload map[string]file
+type payload map[string]string
 
-type file struct {
-	data string
-	mode fs.FileMode
-}
-
-// volumes writes the volumes of one Pod below its root directory and updates them from
-// the API server.
-type volumes struct {
-	node  *Node
-	pod   *corev1.Pod
-	podIP string
-	root  string
-	id    identity
-	own   bool // this process may change the owner of files
-	// tokens holds the service account tokens by audience.
-	tokens map[string]token
+// written is what a directory of the container holds: a folder with the content of a volume.
+type written struct {
+	content payload
+	folder  string
 }
 
 type token struct {
@@ -47,266 +37,129 @@ type token struct {
 	due   time.Time // when to request a new one
 }
 
-// mount writes all mounted volumes; an error names the volume.
-func (v *volumes) mount(ctx context.Context) (err error) {
-	defer must.Return(&err)
-	mounts := slices.Clone(v.pod.Spec.Containers[0].VolumeMounts)
+// mount writes the mounted volumes whose content has changed.
+func (w *worker) mount(ctx context.Context) {
+	pod := w.latest()
+	mounts := slices.Clone(pod.Spec.Containers[0].VolumeMounts)
 	// A mount in the directory of another mount must be written after it.
 	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
 	for _, m := range mounts {
-		volume := v.find(m.Name)
-		if volume == nil {
-			return fmt.Errorf("the Pod has no volume %q", m.Name)
-		}
-		dir := v.path(m.MountPath)
-		if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- the container's user must have access
-			return err
-		}
-		if volume.EmptyDir != nil {
-			must.OK(v.give(dir, 0o777))
+		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) // the API server requires it
+		dir := filepath.Join(w.root, filepath.FromSlash(m.MountPath))
+		must.OK(os.MkdirAll(dir, 0o700))
+		if pod.Spec.Volumes[i].EmptyDir != nil {
 			continue
 		}
-		must.OK(v.write(ctx, volume, dir))
-	}
-	return nil
-}
-
-// refresh writes the volumes whose content has changed.
-func (v *volumes) refresh(ctx context.Context) error {
-	for _, m := range v.pod.Spec.Containers[0].VolumeMounts {
-		if volume := v.find(m.Name); volume != nil && volume.EmptyDir == nil {
-			if err := v.write(ctx, volume, v.path(m.MountPath)); err != nil {
-				return err
-			}
+		if err := must.Catch(func() { w.write(dir, w.content(ctx, pod, &pod.Spec.Volumes[i])) }); err != nil {
+			must.Fail("MountVolume.SetUp failed for volume %q: %w", m.Name, err)
 		}
 	}
-	return nil
-}
-
-func (v *volumes) write(ctx context.Context, volume *corev1.Volume, dir string) error {
-	content, err := v.content(ctx, volume)
-	if err != nil {
-		return fmt.Errorf("MountVolume.SetUp failed for volume %q: %w", volume.Name, err)
-	}
-	return writePayload(dir, content, v.give)
-}
-
-func (v *volumes) find(name string) *corev1.Volume {
-	for i := range v.pod.Spec.Volumes {
-		if v.pod.Spec.Volumes[i].Name == name {
-			return &v.pod.Spec.Volumes[i]
-		}
-	}
-	return nil
-}
-
-func (v *volumes) path(inContainer string) string {
-	return filepath.Join(v.root, filepath.FromSlash(path.Clean("/"+inContainer)))
 }
 
 // content returns the current content of a volume.
-func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (_ payload, err error) {
-	defer must.Return(&err)
-	if s := volume.Secret; s != nil {
-		data := must.Get(v.node.secret(ctx, v.pod.Namespace, s.SecretName, s.Optional))
-		return project(data, s.Items, s.DefaultMode, s.Optional)
+func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) payload {
+	if s := v.Secret; s != nil {
+		return project(w.node.secret(ctx, pod.Namespace, s.SecretName, s.Optional), s.Items, s.Optional)
 	}
-	return v.projected(ctx, volume.Projected)
-}
-
-func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource) (payload, error) {
 	all := payload{}
-	for _, source := range p.Sources {
-		var part payload
-		var err error
+	for _, source := range v.Projected.Sources {
 		switch {
 		case source.ServiceAccountToken != nil:
-			part, err = v.token(ctx, source.ServiceAccountToken)
+			all[source.ServiceAccountToken.Path] = w.token(ctx, pod, source.ServiceAccountToken)
 		case source.ConfigMap != nil:
-			var data map[string]string
-			if data, err = v.node.configMap(ctx, v.pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Optional); err == nil {
-				part, err = project(data, source.ConfigMap.Items, p.DefaultMode, source.ConfigMap.Optional)
-			}
+			c, err := w.node.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, source.ConfigMap.Name, metav1.GetOptions{})
+			allow(err, source.ConfigMap.Optional)
+			maps.Copy(all, project(c.Data, source.ConfigMap.Items, source.ConfigMap.Optional))
 		case source.DownwardAPI != nil:
-			part, err = v.downward(source.DownwardAPI.Items, p.DefaultMode)
+			for _, item := range source.DownwardAPI.Items {
+				must.Be(item.FieldRef != nil, "process nodes support only fieldRef in the downward API: %s", item.Path)
+				all[item.Path] = w.fieldValue(pod, item.FieldRef.FieldPath)
+			}
 		default:
-			err = fmt.Errorf("process nodes support only service account tokens, ConfigMaps and the downward API in projected volumes")
-		}
-		if err != nil {
-			return nil, err
-		}
-		for name, f := range part {
-			all[name] = f
+			must.Fail("process nodes support only service account tokens, ConfigMaps and the downward API in projected volumes")
 		}
 	}
-	return all, nil
+	return all
+}
+
+// secret returns a Secret's data; none when it is optional and does not exist.
+func (n *Node) secret(ctx context.Context, namespace, name string, optional *bool) map[string]string {
+	s, err := n.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	allow(err, optional)
+	data := map[string]string{}
+	for k, v := range s.Data {
+		data[k] = string(v)
+	}
+	return data
+}
+
+// allow fails unless there is no error, or an optional object does not exist.
+func allow(err error, optional *bool) {
+	if !apierrors.IsNotFound(err) || !ptr.Deref(optional, false) {
+		must.OK(err)
+	}
 }
 
 // token returns a service account token that is bound to the Pod. It requests a new one
-// after four fifths of the token's lifetime. As with the kubelet, the container's user
-// owns the file.
-func (v *volumes) token(ctx context.Context, p *corev1.ServiceAccountTokenProjection) (payload, error) {
-	held, ok := v.tokens[p.Audience]
+// after four fifths of the token's lifetime.
+func (w *worker) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) string {
+	held, ok := w.tokens[p.Audience]
 	if !ok || time.Now().After(held.due) {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: p.ExpirationSeconds,
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: v.pod.Name, UID: v.pod.UID},
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 		}}
 		if p.Audience != "" {
 			request.Spec.Audiences = []string{p.Audience}
 		}
-		answer, err := v.node.client.CoreV1().ServiceAccounts(v.pod.Namespace).CreateToken(ctx, v.pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("failed to fetch token: %w", err)
-		}
+		answer := must.Get(w.node.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{}))
 		life := time.Until(answer.Status.ExpirationTimestamp.Time)
 		held = token{value: answer.Status.Token, due: time.Now().Add(life * 4 / 5)}
-		v.tokens[p.Audience] = held
+		w.tokens[p.Audience] = held
 	}
-	mode := fs.FileMode(0o600)
-	if !v.own {
-		mode = 0o644
-	}
-	return payload{p.Path: {held.value, mode}}, nil
-}
-
-func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *int32) (_ payload, err error) {
-	defer must.Return(&err)
-	all := payload{}
-	for _, item := range items {
-		if item.FieldRef == nil {
-			return nil, fmt.Errorf("process nodes support only fieldRef in the downward API: %s", item.Path)
-		}
-		value := must.Get(v.node.fieldValue(v.pod, v.podIP, item.FieldRef.FieldPath))
-		all[item.Path] = file{value, modeOf(item.Mode, defaultMode)}
-	}
-	return all, nil
+	return held.value
 }
 
 // project returns the keys of a Secret or ConfigMap that a volume contains.
-func project(data map[string]string, items []corev1.KeyToPath, defaultMode *int32, optional *bool) (payload, error) {
-	all := payload{}
+func project(data map[string]string, items []corev1.KeyToPath, optional *bool) payload {
 	if len(items) == 0 {
-		for key, value := range data {
-			all[key] = file{value, modeOf(nil, defaultMode)}
-		}
-		return all, nil
+		return data
 	}
+	all := payload{}
 	for _, item := range items {
 		value, ok := data[item.Key]
-		if !ok {
-			if optional != nil && *optional {
-				continue
-			}
-			return nil, fmt.Errorf("references non-existent key: %s", item.Key)
-		}
-		all[item.Path] = file{value, modeOf(item.Mode, defaultMode)}
-	}
-	return all, nil
-}
-
-func modeOf(own, def *int32) fs.FileMode {
-	mode := int32(0o644)
-	set(&mode, def)
-	set(&mode, own)
-	return fs.FileMode(mode) & fs.ModePerm // #nosec G115 -- nine bits
-}
-
-// give makes the container's user the owner of a file, where this process may do that.
-// The file's group is the Pod's fsGroup, if set, and gets the owner's read and write
-// permissions.
-func (v *volumes) give(name string, mode fs.FileMode) error {
-	uid, gid := int(v.id.uid), int(v.id.gid)
-	if v.id.fsGroup != nil {
-		gid = int(*v.id.fsGroup)
-		mode |= (mode & 0o600) >> 3
-	}
-	if v.own {
-		if err := os.Lchown(name, uid, gid); err != nil {
-			return err
+		must.Be(ok || ptr.Deref(optional, false), "references non-existent key: %s", item.Key)
+		if ok {
+			all[item.Path] = value
 		}
 	}
-	return os.Chmod(name, mode)
+	return all
 }
 
-// writePayload replaces the content of dir with the payload atomically, as the kubelet
-// does: the files are links through ..data, a link to a folder, which is replaced in
-// one step. So programs that watch the files see changes as on a real node.
-func writePayload(dir string, content payload, give func(string, fs.FileMode) error) (err error) {
-	defer must.Return(&err)
-	current := filepath.Join(dir, "..data")
-	if same(current, content) {
-		return nil
+// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a folder, which is
+// replaced in one step. So programs that watch the files see changes as on a real node. Links of files that no longer exist lead
+// nowhere.
+func (w *worker) write(dir string, content payload) {
+	was, ok := w.written[dir]
+	if ok && maps.Equal(was.content, content) {
+		return
 	}
 	fresh := must.Get(os.MkdirTemp(dir, "..v-"))
-	if err := os.Chmod(fresh, 0o755); err != nil { // #nosec G302 -- a folder of the container
-		return err
-	}
-	for name, f := range content {
-		full := filepath.Join(fresh, filepath.FromSlash(name))
-		if !strings.HasPrefix(full, fresh+string(filepath.Separator)) {
-			return fmt.Errorf("file %q is outside of its volume", name)
-		}
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil { // #nosec G301 -- likewise
-			return err
-		}
-		must.OK(os.WriteFile(full, []byte(f.data), 0o600))
-		must.OK(give(full, f.mode))
-	}
-	old, _ := os.Readlink(current)
-	next := filepath.Join(dir, "..data_tmp")
-	_ = os.Remove(next)
-	must.OK(os.Symlink(filepath.Base(fresh), next))
-	must.OK(os.Rename(next, current))
-	for name := range content {
+	for name, data := range content {
+		file := filepath.Join(fresh, filepath.FromSlash(name))
+		must.OK(os.MkdirAll(filepath.Dir(file), 0o700))
+		must.OK(os.WriteFile(file, []byte(data), 0o600))
 		first, _, _ := strings.Cut(name, "/")
-		link := filepath.Join(dir, first)
-		if _, err := os.Lstat(link); err != nil {
-			must.OK(os.Symlink(filepath.Join("..data", first), link))
+		if err := os.Symlink(filepath.Join("..data", first), filepath.Join(dir, first)); !errors.Is(err, fs.ErrExist) {
+			must.OK(err)
 		}
 	}
-	if old == "" {
-		return nil
+	must.OK(os.Symlink(filepath.Base(fresh), fresh+".link"))
+	must.OK(os.Rename(fresh+".link", filepath.Join(dir, "..data")))
+	w.written[dir] = written{content, fresh}
+	if ok {
+		must.OK(os.RemoveAll(was.folder))
 	}
-	entries := must.Get(os.ReadDir(dir))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "..") {
-			continue
-		}
-		// Links to files that no longer exist are removed.
-		if _, err := os.Stat(filepath.Join(dir, e.Name())); os.IsNotExist(err) {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-	return os.RemoveAll(filepath.Join(dir, old))
-}
-
-// same reports whether a volume's folder holds exactly the data of a payload.
-func same(dir string, content payload) bool {
-	seen := 0
-	base, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
-	}
-	err = filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(base, name)
-		if err != nil {
-			return err
-		}
-		b, err := os.ReadFile(name) // #nosec G304 G122 -- a volume that this node wrote
-		if err != nil {
-			return err
-		}
-		if f, ok := content[filepath.ToSlash(relative)]; !ok || f.data != string(b) {
-			return fs.ErrNotExist
-		}
-		seen++
-		return nil
-	})
-	return err == nil && seen == len(content)
 }
 
 // removeAll removes a folder, including read-only folders in it.

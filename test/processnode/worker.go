@@ -5,16 +5,19 @@ package processnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
@@ -24,49 +27,50 @@ import (
 type worker struct {
 	node  *Node
 	podIP string
-	root  string
+	root  string // the container's root directory
 	logs  string
 
-	// life is cancelled to end the Pod; done is closed when its process and files are removed.
-	life     context.Context
-	end      context.CancelFunc
-	done     chan struct{}
-	changed  chan struct{} // wakes report
-	deleting chan struct{} // closed when the Pod has a deletion timestamp
-	once     sync.Once
+	// binary runs in place of the image; it is program in the container, whose user is uid.
+	binary, program string
+	uid, gid        int64
+	tokens          map[string]token   // by audience
+	written         map[string]written // by directory
+
+	// life is cancelled to end the Pod.
+	life    context.Context
+	end     context.CancelFunc
+	changed chan struct{} // wakes report
 
 	mu       sync.Mutex
 	pod      *corev1.Pod
-	powerOff bool // the node was stopped: no grace period, no last status
-	removed  bool // the Pod no longer exists in the API
-	state    containerState
+	powerOff bool // the node was stopped: no grace period
+	silent   bool // the Pod no longer exists in the API, or the node was stopped: no last status
+	status   corev1.ContainerStatus
 	process  *child.Process
-	volumes  *volumes
 }
 
 const (
 	volumePeriod = time.Second
 	retryPeriod  = time.Second
+	firstBackoff = time.Second // the kubelet's is 10 s
 	maxBackoff   = 30 * time.Second
-	// steadyAfter is how long a container must run until the back-off is reset.
-	steadyAfter = 10 * time.Minute
 )
 
 func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	dir := filepath.Join(n.dir, "pods", string(pod.UID))
 	w := &worker{
-		node: n, pod: pod, life: life, end: end,
-		root: n.path("pods", string(pod.UID), "root"), logs: n.path("pods", string(pod.UID), "log"),
-		done: make(chan struct{}), changed: make(chan struct{}, 1), deleting: make(chan struct{}),
-		podIP: n.o.Address,
+		node: n, pod: pod, root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "log"), podIP: n.o.Address,
+		tokens: map[string]token{}, changed: make(chan struct{}, 1),
 	}
+	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !pod.Spec.HostNetwork {
 		w.podIP = NewPodIP(ctx)
 	}
-	w.state = containerState{waiting: &refusal{"ContainerCreating", ""}}
-	if pod.DeletionTimestamp != nil {
-		w.update(pod)
+	c := w.container()
+	w.status = corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image, Started: ptr.To(false), State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
 	}
+	w.update(pod)
 	return w
 }
 
@@ -80,7 +84,7 @@ func (w *worker) latest() *corev1.Pod {
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.pod = pod
-	denied := w.state.ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	denied := w.status.Ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 	})
 	w.mu.Unlock()
@@ -88,163 +92,168 @@ func (w *worker) update(pod *corev1.Pod) {
 		w.notify()
 	}
 	if pod.DeletionTimestamp != nil {
-		w.once.Do(func() { close(w.deleting); w.end() })
+		w.end()
 	}
 }
 
-// remove ends a Pod that no longer exists in the API.
-func (w *worker) remove() {
+// abandon ends a Pod that no longer exists in the API, or all of them as a power failure would.
+func (w *worker) abandon(powerOff bool) {
 	w.mu.Lock()
-	w.removed = true
-	w.mu.Unlock()
-	w.end()
-}
-
-// abandon ends a Pod as a power failure would.
-func (w *worker) abandon() {
-	w.mu.Lock()
-	w.powerOff = true
+	w.silent, w.powerOff = true, powerOff
 	w.mu.Unlock()
 	w.end()
 }
 
 func (w *worker) run(ctx context.Context) {
-	defer close(w.done)
 	defer removeAll(filepath.Dir(w.root))
 	reports := sync.WaitGroup{}
 	reports.Go(w.report)
-	finished := w.supervise(w.life) //nolint:contextcheck // the Pod's life is not bound to ctx: its process gets a grace period
-	if finished {
-		// The Pod has completed. Its object remains until it is deleted.
-		w.notify()
-		<-w.life.Done()
-	}
+	w.supervise(w.life) //nolint:contextcheck // the Pod's life is not bound to ctx: its process gets a grace period
+	w.notify()
+	<-w.life.Done() // the object of a completed Pod remains until it is deleted
 	reports.Wait()
 	w.mu.Lock()
-	silent := w.powerOff || w.removed
+	silent, pod := w.silent, w.pod
 	w.mu.Unlock()
 	if silent {
 		return
 	}
-	w.finish(ctx)
-}
-
-// finish writes the last status and removes the Pod object, as the kubelet does when
-// the containers of a deleted Pod have ended.
-func (w *worker) finish(ctx context.Context) {
+	// As a kubelet does when the containers of a deleted Pod have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
 	defer cancel()
 	_ = w.publish(ctx)
-	pod := w.latest()
-	zero := int64(0)
 	_ = w.node.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		GracePeriodSeconds: ptr.To(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 }
 
-// supervise runs and restarts the container until the Pod ends. It reports whether the
-// Pod has completed by its restart policy.
-func (w *worker) supervise(ctx context.Context) (finished bool) {
-	img, id, ok := w.prepare(ctx)
-	if !ok {
-		return false
+// supervise runs and restarts the container until the Pod ends, or has completed by its restart policy.
+func (w *worker) supervise(ctx context.Context) {
+	if !w.prepare(ctx) {
+		return
 	}
 	refreshed := sync.WaitGroup{}
 	defer refreshed.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	refreshed.Go(func() { w.refreshVolumes(ctx) })
-
-	backoff := w.node.o.RestartBackoff
+	refreshed.Go(func() {
+		for sleep(ctx, volumePeriod) {
+			_ = must.Catch(func() { w.mount(ctx) }) // the next try is soon
+		}
+	})
+	backoff := firstBackoff
 	for run := 0; ; run++ {
-		started := time.Now()
-		code := w.runOnce(ctx, img, id, run)
-		if ctx.Err() != nil {
-			return false
-		}
+		code := w.runOnce(ctx, run)
 		policy := w.latest().Spec.RestartPolicy
-		if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && code == 0 {
-			return true
+		if ctx.Err() != nil || policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && code == 0 {
+			return
 		}
-		if time.Since(started) > steadyAfter {
-			backoff = w.node.o.RestartBackoff
+		if run == 0 {
+			continue // the first restart is immediate
 		}
-		if run > 0 {
-			// The first restart is immediate.
-			w.wait(refusal{"CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", backoff, w.container().Name, w.name())})
-			w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", w.container().Name, w.name()))
-			if !sleep(ctx, backoff) {
-				return false
-			}
-			backoff = min(2*backoff, maxBackoff)
+		w.wait("CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", backoff, w.container().Name, w.name()))
+		w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", w.container().Name, w.name()))
+		if !sleep(ctx, backoff) {
+			return
 		}
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
 // prepare finds the image and the user and mounts the volumes. It retries mounts until
 // they succeed or the Pod ends; errors that a retry cannot resolve are final.
-func (w *worker) prepare(ctx context.Context) (image, identity, bool) {
-	pod := w.latest()
-	img, bad := w.node.findImage(w.container().Image)
-	if bad == nil {
-		bad = supported(pod)
-	}
-	id, badID := identityOf(pod)
-	if bad == nil {
-		bad = badID
-	}
-	if bad != nil {
-		w.wait(*bad)
-		w.event(corev1.EventTypeWarning, "Failed", "Error: "+bad.Error())
+func (w *worker) prepare(ctx context.Context) (ok bool) {
+	if reason, message := w.refuses(); reason != "" {
+		w.wait(reason, message)
+		w.event(corev1.EventTypeWarning, "Failed", "Error: "+reason+": "+message)
 		<-ctx.Done()
-		return img, id, false
+		return false
 	}
-	own := os.Geteuid() == 0
-	w.volumes = &volumes{node: w.node, pod: pod, podIP: w.podIP, root: w.root, id: id, own: own, tokens: map[string]token{}}
 	for last := ""; ; {
-		err := w.build(ctx, img, pod)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return img, id, false
+		err := must.Catch(func() {
+			w.buildRoot()
+			w.written = map[string]written{}
+			w.mount(ctx)
+			w.sealRoot()
+		})
+		if err == nil || ctx.Err() != nil {
+			return err == nil
 		}
 		if err.Error() != last {
 			last = err.Error()
 			w.event(corev1.EventTypeWarning, "FailedMount", last)
 		}
 		if !sleep(ctx, retryPeriod) {
-			return img, id, false
+			return false
 		}
 	}
-	w.event(corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q is a program of this machine", w.container().Image))
-	return img, id, true
 }
 
-func (w *worker) build(ctx context.Context, img image, pod *corev1.Pod) (err error) {
-	defer must.Return(&err)
-	removeAll(w.root)
-	must.OK(buildRoot(w.root, img, pod, w.podIP))
-	must.OK(w.volumes.mount(ctx))
-	return sealRoot(w.root, w.container())
-}
+// imageUser is the user of every image, as in the Dockerfile.
+const imageUser int64 = 65532
 
-func (w *worker) refreshVolumes(ctx context.Context) {
-	for sleep(ctx, volumePeriod) {
-		_ = w.volumes.refresh(ctx) // the next try is soon
+// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it: it refuses
+// every field of the spec that would otherwise be ignored silently.
+func (w *worker) refuses() (reason, message string) {
+	spec, c := &w.latest().Spec, w.container()
+	repository := repositoryOf(c.Image)
+	w.binary, w.program = w.node.o.Images[c.Image], "/"+path.Base(repository)
+	if w.binary == "" {
+		w.binary = w.node.o.Images[repository]
 	}
+	if w.binary == "" {
+		return "ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s",
+			strings.Join(slices.Sorted(maps.Keys(w.node.o.Images)), ", "), c.Image)
+	}
+	inPod, own := ptr.Deref(spec.SecurityContext, corev1.PodSecurityContext{}), ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
+	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser), imageUser), ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
+	other := func(p *corev1.Probe) bool {
+		return p != nil && (p.HTTPGet == nil || p.HTTPGet.Host != "" || len(p.HTTPGet.HTTPHeaders) > 0)
+	}
+	for _, no := range []struct {
+		is  bool
+		why string
+	}{
+		{w.uid == 0 && ptr.Deref(or(own.RunAsNonRoot, inPod.RunAsNonRoot), false), "container's runAsUser breaks non-root policy"},
+		{len(spec.InitContainers) > 0, "process nodes run no init containers"},
+		{len(spec.Containers) != 1, fmt.Sprintf("process nodes run Pods of one container, not of %d", len(spec.Containers))},
+		{c.Lifecycle != nil, "process nodes run no lifecycle hooks"},
+		{len(c.VolumeDevices) > 0 || len(c.EnvFrom) > 0, "process nodes have no block devices and no envFrom"},
+		{other(c.StartupProbe) || other(c.LivenessProbe) || other(c.ReadinessProbe), "process nodes support only httpGet probes without host and headers"},
+		{spec.HostPID || spec.HostIPC, "process nodes share no host namespaces"},
+	} {
+		if no.is {
+			return "CreateContainerConfigError", no.why
+		}
+	}
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.Secret == nil && v.Projected == nil && v.EmptyDir == nil {
+			return "CreateContainerConfigError", "process nodes support only secret, projected and emptyDir volumes: " + v.Name + " is none of these"
+		}
+	}
+	mounted := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		if mounted[m.Name] || m.SubPath != "" || m.SubPathExpr != "" {
+			return "CreateContainerConfigError", "process nodes mount a volume once and have no subPath mounts: volume " + m.Name
+		}
+		mounted[m.Name] = true
+	}
+	return "", ""
 }
 
-// grace returns the termination grace period.
-func (w *worker) grace() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.powerOff {
-		return 0
+func or[T any](a, b *T) *T {
+	if a != nil {
+		return a
 	}
-	seconds := int64(30)
-	set(&seconds, w.pod.Spec.TerminationGracePeriodSeconds)
-	set(&seconds, w.pod.DeletionGracePeriodSeconds)
-	return time.Duration(seconds) * time.Second
+	return b
+}
+
+// repositoryOf returns an image reference without tag and digest.
+func repositoryOf(reference string) string {
+	reference, _, _ = strings.Cut(reference, "@")
+	if colon := strings.LastIndex(reference, ":"); colon > strings.LastIndex(reference, "/") {
+		reference = reference[:colon]
+	}
+	return reference
 }
 
 func (w *worker) container() *corev1.Container { return &w.latest().Spec.Containers[0] }
@@ -255,43 +264,21 @@ func (w *worker) event(kind, reason, message string) {
 	w.node.recorder.Event(w.latest(), kind, reason, message)
 }
 
-// notify wakes report.
-func (w *worker) notify() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
+// logFile returns the log of the latest run.
+func (w *worker) logFile() (string, bool) {
+	entries, err := os.ReadDir(w.logs)
+	if err != nil || len(entries) == 0 {
+		return "", false
 	}
+	return filepath.Join(w.logs, fmt.Sprintf("%d.log", len(entries)-1)), true
 }
 
 // sleep waits for d and returns false when the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-t.C:
+	case <-time.After(d):
 		return true
-	}
-}
-
-// report writes the status to the API whenever it changes, until the Pod ends.
-func (w *worker) report() {
-	w.notify()
-	for {
-		select {
-		case <-w.life.Done():
-			return
-		case <-w.changed:
-		}
-		ctx, cancel := context.WithTimeout(w.life, requestLimit)
-		err := w.publish(ctx)
-		cancel()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			if !sleep(w.life, retryPeriod) {
-				return
-			}
-			w.notify()
-		}
 	}
 }

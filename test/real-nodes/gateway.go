@@ -70,7 +70,7 @@ func findGateway(ctx context.Context, root string) (files gatewayFiles, err erro
 	if err != nil || !there {
 		return files, err
 	}
-	ref := must.Get(gatewayImage(root))
+	ref := gatewayImage(root)
 	files.Version, files.Image = traefik.Release, filepath.Join(filepath.Dir(binary), archiveName(ref))
 	// Written once: it is large, and its program never changes.
 	if _, err := os.Stat(files.Image); err == nil {
@@ -81,20 +81,15 @@ func findGateway(ctx context.Context, root string) (files gatewayFiles, err erro
 }
 
 // gatewayImage returns the image that all examples have.
-func gatewayImage(root string) (string, error) {
+func gatewayImage(root string) string {
 	var refs []string
 	for _, g := range gateways {
-		text, err := os.ReadFile(filepath.Join(root, g.file)) // #nosec G304 -- of the checkout
-		if err != nil {
-			return "", err
-		}
-		refs = append(refs, imagesOf(string(text))...)
+		refs = append(refs, imagesOf(root, g.file)...)
 	}
 	slices.Sort(refs)
-	if refs = slices.Compact(refs); len(refs) != 1 {
-		return "", fmt.Errorf("the examples of Traefik have the images %v, want one", refs)
-	}
-	return refs[0], nil
+	refs = slices.Compact(refs)
+	must.Be(len(refs) == 1, "the examples of Traefik have the images %v, want one", refs)
+	return refs[0]
 }
 
 // gatewayNames returns the names of the scenarios that need Traefik.

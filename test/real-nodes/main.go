@@ -99,28 +99,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stdout, strings.Join(names(), "\n"))
 		return 0
 	}
-	_, in := realnode.Inside()
-	if in && s.check {
-		if err := realnode.Try(ctx); err != nil {
-			_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
-			return 1
-		}
-		return 0
+	code := 0
+	if _, in := realnode.Inside(); !in {
+		code, err = outside(ctx, s, stdout, stderr)
+	} else if s.check {
+		err = realnode.Try(ctx)
+	} else {
+		err = inside(ctx, s.rate, stdout, stderr)
 	}
-	if in {
-		if err := inside(ctx, s.rate, stdout, stderr); err != nil {
-			_, _ = fmt.Fprintln(stderr, "real-nodes:", err)
-			return 1
-		}
-		return 0
-	}
-	code, err := outside(ctx, s, stdout, stderr)
-	if err != nil && s.check {
-		_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
-	} else if err != nil {
+	switch {
+	case err == nil:
+		return code
+	case s.check:
+		_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", strings.Join(strings.Fields(err.Error()), " "))
+	default:
 		_, _ = fmt.Fprintln(stderr, "real-nodes:", err)
 	}
-	return code
+	return 1
 }
 
 // names returns the names of all scenarios.
@@ -133,9 +128,6 @@ func names() []string {
 	}
 	return all
 }
-
-// oneLine joins the lines of an error, which may hold the output of a program.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // outside builds all programs, which may need a network, runs the scenarios in sandboxes, and prints the table.
 func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, error) {
@@ -176,7 +168,7 @@ func notTested(leftOut []string) string {
 	if len(leftOut) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nNOT TESTED: %s. Traefik is not built here: run: cd test && go run ./cmd/gateway-build.\n", strings.Join(leftOut, "; "))
+	return fmt.Sprintf("\nNOT TESTED: %s. Traefik is not built here: run: cd test && go run ./cmd/plane-build traefik.\n", strings.Join(leftOut, "; "))
 }
 
 // leftBehind returns a sentence about what a run has left on the machine.
@@ -198,7 +190,7 @@ func (s *settings) everything(ctx context.Context, log io.Writer) []result {
 	_, _ = fmt.Fprintln(log, "\nRunning again what failed.")
 	again := runAll(left, 1, run)
 	for i := range again {
-		again[i].chapter += ", once more"
+		again[i].Chapter += ", once more"
 	}
 	return append(all, again...)
 }
@@ -210,7 +202,7 @@ func (s *settings) jobs(all []result) []job {
 		for _, c := range chapters() {
 			left := slices.DeleteFunc(c.unproven(minor, s.only, all), func(name string) bool { return slices.Contains(s.leftOut, name) })
 			if len(left) > 0 {
-				jobs = append(jobs, job{Minor: minor, Chapter: c.name, Only: named(left).String()})
+				jobs = append(jobs, job{Minor: minor, Chapter: c.name, Scenarios: left})
 			}
 		}
 	}

@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,31 +53,24 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) (_ *pr
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
 	p.Images = must.Get(realnode.BuildImages(ctx, images, imageVersion))
 	p.Gateway = must.Get(findGateway(ctx, p.Root))
-	must.OK(p.standIns(images))
+	p.standIns(images)
 	b := must.Get(json.Marshal(p))
 	return p, os.Setenv(preparedVariable, string(b))
 }
 
 // standIns writes images that contain our programs and have the names that manifests of other projects use.
-func (p *programs) standIns(dir string) error {
+func (p *programs) standIns(dir string) {
 	programs := map[string]string{leasewebImage: p.Binaries.Controller} // by image
 	for _, example := range ingresses {
-		text, err := os.ReadFile(filepath.Join(p.Root, example.file)) // #nosec G304 -- of the checkout
-		if err != nil {
-			return err
-		}
-		for _, ref := range imagesOf(string(text)) {
+		for _, ref := range imagesOf(p.Root, example.file) {
 			programs[ref] = filepath.Join(dir, "echo")
 		}
 	}
 	for ref, binary := range programs {
 		archive := filepath.Join(dir, archiveName(ref))
-		if err := realnode.WriteImage(archive, ref, binary); err != nil {
-			return err
-		}
+		must.OK(realnode.WriteImage(archive, ref, binary))
 		p.Images = append(p.Images, archive)
 	}
-	return nil
 }
 
 // archiveName returns the name of the archive of an image.
@@ -88,20 +80,11 @@ func archiveName(ref string) string {
 
 var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)
 
-// imagesOf returns the images that a manifest uses.
-func imagesOf(manifest string) []string {
+// imagesOf returns the images that a manifest of the checkout uses.
+func imagesOf(root, file string) []string {
 	var refs []string
-	for _, m := range imageLine.FindAllStringSubmatch(manifest, -1) {
+	for _, m := range imageLine.FindAllStringSubmatch(string(must.Get(os.ReadFile(filepath.Join(root, file)))), -1) { // #nosec G304 -- of the checkout
 		refs = append(refs, m[1])
 	}
 	return refs
-}
-
-func prepared() (*programs, error) {
-	text, ok := os.LookupEnv(preparedVariable)
-	if !ok {
-		return nil, errors.New("the environment of the sandbox lacks " + preparedVariable)
-	}
-	p := &programs{}
-	return p, json.Unmarshal([]byte(text), p)
 }

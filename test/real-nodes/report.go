@@ -57,15 +57,15 @@ Service with ` + "`externalTrafficPolicy: Local`" + ` loses only the requests un
 `)
 	chapter := ""
 	for _, r := range all {
-		if head := fmt.Sprintf("\n## Kubernetes %s: %s\n\n| scenario | result | took | seen |\n|---|---|---|---|\n", r.minor.Release(), r.chapter); head != chapter {
+		if head := fmt.Sprintf("\n## Kubernetes %s: %s\n\n| scenario | result | took | seen |\n|---|---|---|---|\n", r.Minor.Release(), r.Chapter); head != chapter {
 			chapter = head
 			b.WriteString(head)
 		}
 		verdict := "ok"
-		if r.err != nil {
+		if r.Fail != "" {
 			verdict = "**failed**"
 		}
-		_, _ = fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.scenario, verdict, r.took.Round(time.Second), cell(r.seen()))
+		_, _ = fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Scenario, verdict, r.Took.Round(time.Second), cell(r.seen()))
 	}
 	return b.String()
 }
@@ -74,8 +74,8 @@ Service with ` + "`externalTrafficPolicy: Local`" + ` loses only the requests un
 func minorsOf(all []result) []plane.Minor {
 	var minors []plane.Minor
 	for i := range all {
-		if !slices.Contains(minors, all[i].minor) {
-			minors = append(minors, all[i].minor)
+		if !slices.Contains(minors, all[i].Minor) {
+			minors = append(minors, all[i].Minor)
 		}
 	}
 	return minors
@@ -86,15 +86,15 @@ func summary(all []result, minor plane.Minor) string {
 	count, failed, requests, took := 0, 0, 0, time.Duration(0)
 	for i := range all {
 		r := &all[i]
-		if r.minor != minor {
+		if r.Minor != minor {
 			continue
 		}
 		count++
-		took += r.took + r.cluster
-		if r.err != nil {
+		took += r.Took + r.Cluster
+		if r.Fail != "" {
 			failed++
 		}
-		for _, t := range r.traffic {
+		for _, t := range r.Traffic {
 			requests += t.Requests
 		}
 	}
@@ -106,15 +106,15 @@ func trafficTable(all []result) string {
 	var lines []string
 	cells := map[string]map[plane.Minor]string{}
 	for _, r := range all {
-		for _, t := range r.traffic {
-			line := cell(r.scenario)
+		for _, t := range r.Traffic {
+			line := cell(r.Scenario)
 			if t.Name != "" {
 				line += ": " + t.Name
 			}
 			if cells[line] == nil {
 				lines, cells[line] = append(lines, line), map[plane.Minor]string{}
 			}
-			cells[line][r.minor] = trafficCell(t)
+			cells[line][r.Minor] = trafficCell(t)
 		}
 	}
 	minors := minorsOf(all)
@@ -153,10 +153,10 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 // seen returns the note, or the first line of the error.
 func (r *result) seen() string {
-	if r.err == nil {
-		return r.note
+	if r.Fail == "" {
+		return r.Note
 	}
-	return firstLine(r.err.Error())
+	return firstLine(r.Fail)
 }
 
 func firstLine(text string) string {

@@ -9,27 +9,24 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"sync"
-	"time"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
-	"github.com/csccm/csccm/test/traffic"
 )
 
 // Each chapter runs in its own sandbox, and so in a network of its own: chapters that run at the same time have the same addresses.
 
 // job is what the program in a sandbox runs.
 type job struct {
-	Minor   plane.Minor
-	Chapter string
-	Only    string
+	Minor     plane.Minor
+	Chapter   string
+	Scenarios []string
 }
 
 const jobVariable = "CSCCM_TRUTH_JOB"
@@ -38,50 +35,32 @@ const jobVariable = "CSCCM_TRUTH_JOB"
 // waits: for leases, grace periods, and connection tracking.
 func runAll(jobs []job, lanes int, run func(job) []result) []result {
 	all := make([][]result, len(jobs))
-	next := make(chan int, len(jobs))
-	for i := range jobs {
-		next <- i
-	}
-	close(next)
-	var wg sync.WaitGroup
-	for range min(lanes, len(jobs)) {
-		wg.Go(func() {
-			for i := range next {
-				all[i] = run(jobs[i])
-			}
+	var group errgroup.Group
+	group.SetLimit(lanes)
+	for i, j := range jobs {
+		group.Go(func() error {
+			all[i] = run(j)
+			return nil
 		})
 	}
-	wg.Wait()
-	var flat []result
-	for _, r := range all {
-		flat = append(flat, r...)
-	}
-	return flat
+	_ = group.Wait()
+	return slices.Concat(all...)
 }
 
 // inSandbox runs a job in a new sandbox.
-func inSandbox(ctx context.Context, j job, log io.Writer) []result {
+func inSandbox(ctx context.Context, j job, log io.Writer) (results []result) {
 	if ctx.Err() != nil {
 		return nil
 	}
-	fail := func(err error) []result {
-		return []result{{minor: j.Minor, chapter: j.Chapter, scenario: "sandbox", err: err}}
-	}
-	text, err := json.Marshal(j)
+	err := must.Catch(func() {
+		var out bytes.Buffer
+		env := []string{jobVariable + "=" + string(must.Get(json.Marshal(j)))}
+		code := must.Get(realnode.Enter(ctx, realnode.Sandbox{Env: env, Stdout: &out, Stderr: log}))
+		must.Be(code == 0, "the program in the sandbox ended with exit code %d", code)
+		must.OK(json.Unmarshal(out.Bytes(), &results))
+	})
 	if err != nil {
-		return fail(err)
-	}
-	var out bytes.Buffer
-	code, err := realnode.Enter(ctx, realnode.Sandbox{Env: []string{jobVariable + "=" + string(text)}, Stdout: &out, Stderr: log})
-	var results []result
-	switch {
-	case err != nil:
-		return fail(err)
-	case code != 0:
-		return fail(fmt.Errorf("the program in the sandbox ended with exit code %d", code))
-	}
-	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
-		return fail(err)
+		return []result{{Minor: j.Minor, Chapter: j.Chapter, Scenario: "sandbox", Fail: err.Error()}}
 	}
 	return results
 }
@@ -89,48 +68,12 @@ func inSandbox(ctx context.Context, j job, log io.Writer) []result {
 // inside runs the job of this sandbox and writes its results.
 func inside(ctx context.Context, rate int, stdout, stderr io.Writer) (err error) {
 	defer must.Return(&err)
-	p := must.Get(prepared())
+	p := &programs{}
+	must.OK(json.Unmarshal([]byte(os.Getenv(preparedVariable)), p))
 	p.Rate = rate
 	var j job
-	if err := json.Unmarshal([]byte(os.Getenv(jobVariable)), &j); err != nil {
-		return fmt.Errorf("%s: %w", jobVariable, err)
-	}
-	only := must.Get(regexp.Compile(j.Only))
-	var all []result
-	for _, c := range chapters() {
-		if c.name == j.Chapter {
-			all = c.run(ctx, p, j.Minor, only, stderr)
-		}
-	}
-	return json.NewEncoder(stdout).Encode(all)
-}
-
-// wire is a result as JSON.
-type wire struct {
-	Minor                         plane.Minor
-	Chapter, Scenario, Note, Fail string
-	Took, Cluster                 time.Duration
-	Traffic                       []traffic.Report
-}
-
-// MarshalJSON writes the result for the process outside of the sandbox.
-func (r result) MarshalJSON() ([]byte, error) {
-	w := wire{Minor: r.minor, Chapter: r.chapter, Scenario: r.scenario, Note: r.note, Took: r.took, Cluster: r.cluster, Traffic: r.traffic}
-	if r.err != nil {
-		w.Fail = r.err.Error()
-	}
-	return json.Marshal(w)
-}
-
-// UnmarshalJSON reads a result of a sandbox.
-func (r *result) UnmarshalJSON(b []byte) error {
-	var w wire
-	if err := json.Unmarshal(b, &w); err != nil {
-		return err
-	}
-	*r = result{minor: w.Minor, chapter: w.Chapter, scenario: w.Scenario, note: w.Note, took: w.Took, cluster: w.Cluster, traffic: w.Traffic}
-	if w.Fail != "" {
-		r.err = errors.New(w.Fail)
-	}
-	return nil
+	must.OK(json.Unmarshal([]byte(os.Getenv(jobVariable)), &j))
+	chapters := chapters()
+	i := slices.IndexFunc(chapters, func(c chapter) bool { return c.name == j.Chapter })
+	return json.NewEncoder(stdout).Encode(chapters[i].run(ctx, p, j, stderr))
 }

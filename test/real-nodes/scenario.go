@@ -12,7 +12,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
@@ -34,63 +33,50 @@ type chapter struct {
 	scenarios []scenario
 }
 
-// result is the result of a scenario, one line of the table.
+// result is the result of a scenario, one line of the table. A sandbox writes it as JSON.
 type result struct {
-	minor    plane.Minor
-	chapter  string
-	scenario string
-	took     time.Duration
-	note     string
-	err      error
-	// traffic holds the reports of steady traffic; parts have names only where there are several.
-	traffic []traffic.Report
-	// cluster is how long the chapter's nodes took to become ready; set only for the chapter's first scenario.
-	cluster time.Duration
+	Minor                         plane.Minor
+	Chapter, Scenario, Note, Fail string
+	Took                          time.Duration
+	// Traffic holds the reports of steady traffic; parts have names only where there are several.
+	Traffic []traffic.Report
+	// Cluster is how long the chapter's nodes took to become ready; set only for the chapter's first scenario.
+	Cluster time.Duration
 }
 
 // scenarioLimit is long enough for a busy machine.
 const scenarioLimit = 10 * time.Minute
 
-// run runs the chapter's scenarios that match only. The first scenario, which installs
-// the controller, always runs; when it fails, the others do not run.
-func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only *regexp.Regexp, log io.Writer) []result {
-	var wanted []scenario
-	for i, s := range c.scenarios {
-		if i == 0 || only.MatchString(s.name) {
-			wanted = append(wanted, s)
-		}
-	}
-	if ctx.Err() != nil || len(wanted) == 1 && !only.MatchString(wanted[0].name) {
-		return nil
-	}
-	_, _ = fmt.Fprintf(log, "\n== %s, Kubernetes %s\n", c.name, minor.Release())
-	fail := func(name string, err error) result {
-		_, _ = fmt.Fprintf(log, "FAIL  %s: %v\n", name, err)
-		return result{minor: minor, chapter: c.name, scenario: name, err: err}
-	}
+// run runs the scenarios of a job. The first scenario, which installs the controller, always runs; when it fails, the others do not.
+func (c *chapter) run(ctx context.Context, p *programs, j job, log io.Writer) []result {
+	_, _ = fmt.Fprintf(log, "\n== %s, Kubernetes %s\n", c.name, j.Minor.Release())
 	start := time.Now()
-	e, err := newEnv(ctx, p, minor, c.world(), log)
+	e, err := newEnv(ctx, p, j.Minor, c.world(), log)
 	if err != nil {
-		return []result{fail("three nodes", err)}
+		_, _ = fmt.Fprintf(log, "FAIL  three nodes: %v\n", err)
+		return []result{{Minor: j.Minor, Chapter: c.name, Scenario: "three nodes", Fail: err.Error()}}
 	}
 	defer e.stop() //nolint:contextcheck // also after the end of ctx
 	cluster := time.Since(start)
 	_, _ = fmt.Fprintf(log, "      %s: three nodes are ready (%s)\n", c.name, cluster.Round(time.Second))
 	var all []result
-	for i, s := range wanted {
+	for i, s := range c.scenarios {
+		if i > 0 && !slices.Contains(j.Scenarios, s.name) {
+			continue
+		}
 		r := e.runScenario(ctx, s)
-		r.minor, r.chapter = minor, c.name
+		r.Minor, r.Chapter = j.Minor, c.name
 		if i == 0 {
-			r.cluster = cluster
+			r.Cluster = cluster
 		}
 		all = append(all, r)
-		if r.err != nil {
-			_, _ = fmt.Fprintf(log, "FAIL  %s: %v\n", s.name, r.err)
+		if r.Fail != "" {
+			_, _ = fmt.Fprintf(log, "FAIL  %s: %v\n", s.name, r.Fail)
 			e.explain(ctx)
 		} else {
-			_, _ = fmt.Fprintf(log, "ok    %s (%s) %s\n", s.name, r.took.Round(time.Second), r.note)
+			_, _ = fmt.Fprintf(log, "ok    %s (%s) %s\n", s.name, r.Took.Round(time.Second), r.Note)
 		}
-		if i == 0 && r.err != nil || ctx.Err() != nil {
+		if i == 0 && r.Fail != "" || ctx.Err() != nil {
 			break
 		}
 	}
@@ -102,21 +88,12 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 func (c *chapter) unproven(minor plane.Minor, only *regexp.Regexp, all []result) []string {
 	var names []string
 	for _, s := range c.scenarios {
-		proven := slices.ContainsFunc(all, func(r result) bool { return r.minor == minor && r.scenario == s.name && r.err == nil })
+		proven := slices.ContainsFunc(all, func(r result) bool { return r.Minor == minor && r.Scenario == s.name && r.Fail == "" })
 		if only.MatchString(s.name) && !proven {
 			names = append(names, s.name)
 		}
 	}
 	return names
-}
-
-// named returns a regular expression that matches only these names.
-func named(names []string) *regexp.Regexp {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = regexp.QuoteMeta(name)
-	}
-	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
 func (e *env) runScenario(ctx context.Context, s scenario) result {
@@ -127,9 +104,12 @@ func (e *env) runScenario(ctx context.Context, s scenario) result {
 	var note string
 	err := must.Catch(func() { note = s.run(ctx, e) })
 	err = errors.Join(err, must.Catch(func() { e.deleteServices(ctx) }))
-	r := result{scenario: s.name, took: time.Since(start), note: note, err: err}
+	r := result{Scenario: s.name, Took: time.Since(start), Note: note}
+	if err != nil {
+		r.Fail = err.Error()
+	}
 	for _, c := range e.clients {
-		r.traffic = append(r.traffic, c.Reports()...)
+		r.Traffic = append(r.Traffic, c.Reports()...)
 	}
 	return r
 }

@@ -28,6 +28,7 @@ var requirements = []requirement{
 	{"/usr/sbin/conntrack", "conntrack"},
 	{"/usr/sbin/iptables", "iptables"}, // the CNI plugin portmap runs it
 	{ipProgram, "iproute2"},
+	{nsenter, "util-linux"},
 }
 
 // Check returns why real nodes cannot run on this machine; nil when they can. With

@@ -11,21 +11,17 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
-
-func arch() string { return runtime.GOARCH }
 
 // ClusterOptions configures a cluster of real nodes.
 type ClusterOptions struct {
@@ -44,11 +40,10 @@ type Cluster struct {
 	*plane.Plane
 	Client kubernetes.Interface
 
-	o       ClusterOptions
-	dir     string
-	network *network
-	mu      sync.Mutex
-	nodes   map[string]*Node
+	o     ClusterOptions
+	dir   string
+	mu    sync.Mutex
+	nodes map[string]*Node
 }
 
 // nodeGrace is how long a node may miss its heartbeats before it is marked not ready. Nodes report every 2 s.
@@ -63,25 +58,18 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	}
 	c := &Cluster{o: o, dir: dir, nodes: map[string]*Node{}}
 
-	c.network = must.Get(newNetwork(ctx, o.Gateway, o.Public...))
+	must.OK(newNetwork(ctx, o.Gateway, o.Public...))
 	c.Plane = must.Get(plane.Start(ctx, plane.Options{
 		Minor: o.Minor, Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
 	}))
-	var config *rest.Config
-	if config, err = c.AdminConfig(); err == nil {
-		c.Client, err = kubernetes.NewForConfig(config)
-	}
-	if err != nil {
-		c.Plane.Stop()
-		return nil, err
-	}
-	return c, nil
+	c.Client, err = kubernetes.NewForConfig(must.Get(c.AdminConfig()))
+	return c, err
 }
 
 // Join starts a node.
 func (c *Cluster) Join(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{
-		NodeOptions: o, Dir: filepath.Join(c.dir, o.Name), plane: c.Plane, network: c.network, binary: c.o.Binary,
+		NodeOptions: o, Dir: filepath.Join(c.dir, o.Name), plane: c.Plane, gateway: c.o.Gateway, binary: c.o.Binary,
 		images: c.o.Images, cgroup: filepath.Join(filepath.Base(c.dir), o.Name),
 	}
 	if err := os.MkdirAll(n.Dir, 0o700); err != nil {

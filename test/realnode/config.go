@@ -7,13 +7,9 @@ package realnode
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"text/template"
-
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -54,22 +50,19 @@ func (n *Node) writeContainerdConfig() error {
 
 // writeConfigs writes the configuration files of kubelet, kube-proxy and the CNI plugins.
 func (n *Node) writeConfigs() error {
-	files := map[string]string{}
+	files := map[string][]byte{}
 	for name, content := range map[string]any{
 		"kubelet.json": n.kubeletConfig(), "kube-proxy.json": n.proxyConfig(), "cni/10-pods.conflist": n.cniConfig(),
 	} {
-		b := must.Get(json.MarshalIndent(content, "", "  "))
-		files[name] = string(b)
+		files[name] = must.Get(json.MarshalIndent(content, "", "  "))
 	}
 	user := "system:node:" + n.Name
-	cert, key := must.Get2(n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String()))
-	files["pki/node.crt"], files["pki/node.key"], files["pki/ca.crt"] = string(cert), string(key), string(n.plane.CA())
-	files["kubelet.kubeconfig"] = must.Get(n.kubeconfig(user, cert, key))
-	const proxy = "system:kube-proxy"
-	cert, key = must.Get2(n.plane.Certificate(proxy, nil))
-	files["kube-proxy.kubeconfig"] = must.Get(n.kubeconfig(proxy, cert, key))
+	files["pki/node.crt"], files["pki/node.key"] = must.Get2(n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String()))
+	files["pki/ca.crt"] = n.plane.CA()
+	files["kubelet.kubeconfig"] = must.Get(n.plane.KubeconfigOf(user, "system:nodes"))
+	files["kube-proxy.kubeconfig"] = must.Get(n.plane.KubeconfigOf("system:kube-proxy"))
 	for name, content := range files {
-		must.OK(os.WriteFile(n.file(name), []byte(content), 0o600))
+		must.OK(os.WriteFile(n.file(name), content, 0o600))
 	}
 	return nil
 }
@@ -122,15 +115,4 @@ func (n *Node) cniConfig() map[string]any {
 			{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
 		},
 	}
-}
-
-func (n *Node) kubeconfig(user string, cert, key []byte) (string, error) {
-	host, port := n.plane.APIServer()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["csccm"] = &clientcmdapi.Cluster{Server: fmt.Sprintf("https://%s:%d", host, port), CertificateAuthorityData: n.plane.CA()}
-	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
-	c.Contexts["csccm"] = &clientcmdapi.Context{Cluster: "csccm", AuthInfo: user}
-	c.CurrentContext = "csccm"
-	b, err := clientcmd.Write(*c)
-	return string(b), err
 }

@@ -7,6 +7,7 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -22,13 +23,9 @@ const (
 	bridge    = "csccm0"
 )
 
-// network is the guest network of the nodes: a bridge in the sandbox, which has the
-// router's address, and a veth pair to each node.
-type network struct{ gateway netip.Prefix }
-
-// newNetwork creates the bridge. public are ranges that become local addresses of the
-// sandbox: those of load balancers and of clients.
-func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefix) (*network, error) {
+// newNetwork creates the guest network of the nodes: a bridge in the sandbox, which has the router's address; attach adds a veth
+// pair to a node. public are ranges that become local addresses of the sandbox: those of load balancers and of clients.
+func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefix) error {
 	steps := [][]string{
 		{"link", "set", "lo", "up"},
 		{"link", "add", bridge, "type", "bridge"},
@@ -38,12 +35,11 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 	for _, p := range public {
 		steps = append(steps, []string{"route", "replace", "local", p.Masked().String(), "dev", "lo"})
 	}
-	must.OK(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600))
-	return &network{gateway: gateway}, ip(ctx, steps...)
+	return errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600), ip(ctx, steps...))
 }
 
 // attach gives a node its link and its address.
-func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) (err error) {
+func attach(ctx context.Context, gateway netip.Prefix, m *nodeMachine, o NodeOptions) (err error) {
 	defer must.Return(&err)
 	link := fmt.Sprintf("csccm-n%d", o.Number)
 	if _, err := net.InterfaceByName(link); err == nil {
@@ -58,10 +54,10 @@ func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) (er
 		[]string{"route", "replace", o.podRange().String(), "via", o.Address.String()}))
 	for _, step := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"address", "add", netip.PrefixFrom(o.Address, n.gateway.Bits()).String(), "dev", "eth0"},
+		{"address", "add", netip.PrefixFrom(o.Address, gateway.Bits()).String(), "dev", "eth0"},
 		{"link", "set", "eth0", "up"},
 		// Pods of other nodes are reached through the router, which has a route to each Pod range.
-		{"route", "add", "default", "via", n.gateway.Addr().String()},
+		{"route", "add", "default", "via", gateway.Addr().String()},
 	} {
 		must.OK(m.run(ctx, ipProgram, step...))
 	}

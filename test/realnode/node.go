@@ -7,7 +7,6 @@ package realnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // NodeOptions configures a node.
@@ -44,7 +44,7 @@ type Node struct {
 	Dir string
 
 	plane   *plane.Plane
-	network *network
+	gateway netip.Prefix
 	binary  string // the multi-call binary, for kubelet and kube-proxy
 	images  []string
 	cgroup  string
@@ -86,6 +86,7 @@ func (n *Node) startPrograms(ctx context.Context) error {
 
 // power creates the node's folder, cgroups, process 1 and link.
 func (n *Node) power(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
 		must.OK(os.MkdirAll(filepath.Join(n.Dir, sub), 0o700))
 	}
@@ -93,19 +94,23 @@ func (n *Node) power(ctx context.Context) (err error) {
 		must.OK(h.make(n.cgroup))
 	}
 	n.machine = must.Get(startMachine(ctx, n.Name, n.Dir))
-	return n.network.attach(ctx, n.machine, n.NodeOptions)
+	return attach(ctx, n.gateway, n.machine, n.NodeOptions)
 }
 
 // runtime starts containerd and waits until it answers.
 func (n *Node) runtime(ctx context.Context) error {
 	must.OK(n.writeContainerdConfig())
 	must.OK(n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")))
-	return n.waitContainerd(ctx)
+	err := testenv.Wait(ctx, containerdStart, "containerd to answer", func(ctx context.Context) error { return n.ctr(ctx, "version") })
+	if err != nil {
+		return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(n.machine.log("containerd"), 10))
+	}
+	return nil
 }
 
-// multi starts a program of the multi-call binary, which chooses the program by argv[0].
+// multi starts a program of the multi-call binary.
 func (n *Node) multi(ctx context.Context, name string, args ...string) error {
-	return n.machine.start(ctx, name, n.binary, args...)
+	return n.machine.start(ctx, name, n.binary, append([]string{name}, args...)...)
 }
 
 func (n *Node) ctr(ctx context.Context, args ...string) error {
@@ -115,24 +120,6 @@ func (n *Node) ctr(ctx context.Context, args ...string) error {
 // Import imports an image archive.
 func (n *Node) Import(ctx context.Context, archive string) error {
 	return n.ctr(ctx, "images", "import", archive)
-}
-
-func (n *Node) waitContainerd(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, containerdStart)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := n.ctr(ctx, "version")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("containerd does not answer: %w; its log ends with:\n%s", errors.Join(err, ctx.Err()), child.Tail(n.machine.log("containerd"), 10))
-		}
-	}
 }
 
 // PowerOff kills all processes of the node at once, as a power failure would.

@@ -31,8 +31,12 @@ type record struct {
 	file *os.File
 }
 
-func newRecord() (_ *record, err error) {
+// newRecord sweeps, and records a new sandbox.
+func newRecord(log io.Writer) (_ *record, err error) {
 	defer must.Return(&err)
+	entering.Lock()
+	defer entering.Unlock()
+	must.OK(Sweep(log))
 	dir := must.Get(os.MkdirTemp(tmp(), folderPrefix))
 	r := &record{Dir: dir}
 	r.file = must.Get(os.OpenFile(filepath.Join(dir, recordFile), os.O_CREATE|os.O_RDWR, 0o600))

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -45,7 +44,7 @@ var entering sync.Mutex
 // it is killed, the next Enter removes what remains. Enter returns the program's exit
 // code.
 func Enter(ctx context.Context, o Sandbox) (code int, err error) {
-	r, err := sweepAndRecord(o.Stderr)
+	r, err := newRecord(o.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -68,51 +67,13 @@ func Enter(ctx context.Context, o Sandbox) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("create namespaces (needs root, on a machine that allows namespaces): %w", err)
 	}
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-ctx.Done():
-			_ = cmd.Process.Signal(syscall.SIGTERM) // process 1 passes it on to the program
-		case <-over:
-		}
-	}()
+	// Process 1 passes the signal on to the program.
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })()
 	err = cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok {
-			return exitCode(status), nil
-		}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exitCode(exit.Sys().(syscall.WaitStatus)), nil //nolint:forcetypeassert // what exec gives on Linux
 	}
 	return 0, err
-}
-
-func sweepAndRecord(log io.Writer) (*record, error) {
-	entering.Lock()
-	defer entering.Unlock()
-	if err := Sweep(log); err != nil {
-		return nil, err
-	}
-	return newRecord()
-}
-
-// sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.
-func sandboxInit() (err error) {
-	defer must.Return(&err)
-	must.OK(privateMounts())
-	reap := newReaper()
-	self := must.Get(os.Executable())
-	pid, done := must.Get2(reap.start(spec{Path: self, Args: append([]string{self}, os.Args[1:]...), Env: os.Environ(), Stdin: true}))
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	for {
-		select {
-		case status := <-done:
-			os.Exit(exitCode(status)) //nolint:gocritic // no error is left for must.Return
-		case <-stop:
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-		}
-	}
 }
 
 // kept are the folders to which programs of a node write files whose path cannot be
@@ -124,7 +85,7 @@ const machine = "/run/machine"
 // privateMounts sets up mounts that only this mount namespace sees: the /proc of its
 // PID namespace, an empty /run, and for each kept folder a tmpfs with links to the
 // entries of the machine's folder. Files written there vanish with the namespace.
-func privateMounts() error {
+func privateMounts() {
 	mounts := []mount{
 		{"", "/", "", syscall.MS_PRIVATE | syscall.MS_REC},
 		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
@@ -135,28 +96,20 @@ func privateMounts() error {
 	}
 	for _, folder := range kept {
 		original := machine + folder
-		if err := os.MkdirAll(original, 0o755); err != nil { // #nosec G301 -- the mode of the folder that is mounted here
-			return err
-		}
+		must.OK(os.MkdirAll(original, 0o755)) // #nosec G301 -- the mode of the folder that is mounted here
 		must.OK((mount{folder, original, "", syscall.MS_BIND | syscall.MS_REC}).do())
 		must.OK((mount{"tmpfs", folder, "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV}).do())
-		entries := must.Get(os.ReadDir(original))
-		for _, e := range entries {
-			if err := os.Symlink(filepath.Join(original, e.Name()), filepath.Join(folder, e.Name())); err != nil {
-				return err
-			}
+		for _, e := range must.Get(os.ReadDir(original)) {
+			must.OK(os.Symlink(filepath.Join(original, e.Name()), filepath.Join(folder, e.Name())))
 		}
 	}
 	for _, folder := range nodeFolders() {
 		// With a link to the machine's folder, the node would write its files there.
-		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if err := os.Remove(folder); !errors.Is(err, fs.ErrNotExist) {
+			must.OK(err)
 		}
-		if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- as packages make them
-			return err
-		}
+		must.OK(os.MkdirAll(folder, 0o755)) // #nosec G301 -- as packages make them
 	}
-	return nil
 }
 
 // nodeFolders returns the folders of which each node has its own.

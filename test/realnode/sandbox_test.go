@@ -68,7 +68,7 @@ func populate(ctx context.Context) error {
 		return err
 	}
 	// An orphaned process in its own cgroup, like a container.
-	script := "(sleep 7777 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
+	script := "(sleep 7777 >/dev/null 2>&1 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
 	for _, h := range allHierarchies() { // like runc, also in hierarchies without controllers
 		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
 	}

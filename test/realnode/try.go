@@ -27,9 +27,10 @@ func Try(ctx context.Context) (err error) {
 func bare(ctx context.Context) (_ *Node, err error) {
 	defer must.Return(&err)
 	dir, _ := Inside()
-	network := must.Get(newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24")))
+	gateway := netip.MustParsePrefix("10.1.1.1/24")
+	must.OK(newNetwork(ctx, gateway, netip.MustParsePrefix("203.0.113.0/24")))
 	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
-	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, o.Name), network: network, cgroup: filepath.Join(filepath.Base(dir), o.Name)}
+	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, o.Name), gateway: gateway, cgroup: filepath.Join(filepath.Base(dir), o.Name)}
 	if err := n.power(ctx); err != nil {
 		n.PowerOff()
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -39,6 +40,6 @@ func prepare() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	var err error
-	tools.helm, err = testenv.Helm(ctx, func() { fmt.Fprintln(os.Stderr, "Building helm, which takes some minutes. The result is cached.") })
+	tools.helm, err = testenv.Helm(ctx, program.Print(os.Stderr))
 	return err
 }

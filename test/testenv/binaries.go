@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -41,19 +40,11 @@ type BuildOptions struct {
 // They are linked statically, so that they run in an otherwise empty root directory.
 func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
 	defer must.Return(&err)
-	dir := o.Dir
-	module := must.Get(plane.ModuleDir())
-	root := filepath.Dir(module)
-	if dir != "" { // programs are started in other folders
-		dir = must.Get(filepath.Abs(dir))
-	}
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
-		}
+	dir := must.Get(filepath.Abs(o.Dir)) // programs are started in other folders
+	root := filepath.Dir(must.Get(plane.ModuleDir()))
+	if o.Dir == "" {
 		// One folder per checkout, so that unchanged programs are not linked again.
-		dir = filepath.Join(cache, "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
+		dir = filepath.Join(must.Get(os.UserCacheDir()), "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
 		must.OK(useBuild(dir, time.Now()))
 		// Packages are tested in parallel: no process may write a program while another starts it.
 		unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
@@ -75,12 +66,7 @@ func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
 		if o.Building != nil {
 			o.Building(name)
 		}
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name) // #nosec G204 -- fixed arguments
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return b, fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
+		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name))
 	}
 	return b, nil
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -31,8 +30,6 @@ type CloudStack struct {
 	admin  string // the integration port's URL
 }
 
-const integrationPath = "/integration/api"
-
 // StartCloudStack serves a world; nil means the example world of the simulator.
 func StartCloudStack(world *simulator.World) (*CloudStack, error) {
 	if world == nil {
@@ -53,22 +50,13 @@ func StartCloudStackAt(ctx context.Context, address string, o simulator.Options)
 	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", address))
 	mux := http.NewServeMux()
 	mux.Handle("/client/api", sim.Handler())
-	mux.Handle(integrationPath, rewritePath("/client/api", sim.IntegrationHandler()))
+	mux.Handle("/integration/", http.StripPrefix("/integration", sim.IntegrationHandler()))
 	c := &CloudStack{
-		Simulator: sim, URL: "http://" + l.Addr().String() + "/client/api", admin: "http://" + l.Addr().String() + integrationPath,
+		Simulator: sim, URL: "http://" + l.Addr().String() + "/client/api", admin: "http://" + l.Addr().String() + "/integration/client/api",
 		server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second},
 	}
 	go func() { _ = c.server.Serve(l) }()
 	return c, nil
-}
-
-// rewritePath calls a handler with the path that it expects.
-func rewritePath(path string, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r2 := r.Clone(r.Context())
-		r2.URL.Path = path
-		h.ServeHTTP(w, r2)
-	})
 }
 
 // Stop stops the server and the simulator.
@@ -91,8 +79,7 @@ func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
 // Client returns an API client of a user of the world.
 func (c *CloudStack) Client(user string) (_ *cloudstack.Client, err error) {
 	defer must.Return(&err)
-	config := must.Get(c.Config(user))
-	return cloudstack.NewClient(config)
+	return cloudstack.NewClient(must.Get(c.Config(user)))
 }
 
 // Admin runs a command as the operator of the cloud, through the integration port and
@@ -130,14 +117,10 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 		query.Set(k, v)
 	}
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer func() { _ = resp.Body.Close() }()
-	body := must.Get(io.ReadAll(resp.Body))
 	var envelope map[string]map[string]any
-	if err := json.Unmarshal(body, &envelope); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", command, resp.Status, err)
 	}
 	for _, content := range envelope {

@@ -71,19 +71,13 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 }
 
 // NewCluster returns a cluster without nodes on a control plane that runs.
-func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
+func NewCluster(p *plane.Plane, o ClusterOptions) (_ *Cluster, err error) {
+	defer must.Return(&err)
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
-	c := &Cluster{Plane: p, o: o}
-	var err error
-	if c.REST, err = p.AdminConfig(); err == nil {
-		// In memory: the files go with the control plane, and a client that outlives it would complain about them.
-		err = rest.LoadTLSFiles(c.REST)
-	}
-	if err == nil {
-		c.Client, err = kubernetes.NewForConfig(c.REST)
-	}
+	c := &Cluster{Plane: p, REST: must.Get(p.AdminConfig()), o: o}
+	c.Client, err = kubernetes.NewForConfig(c.REST)
 	return c, err
 }
 
@@ -93,11 +87,8 @@ func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
 func (c *Cluster) Join(ctx context.Context, o processnode.Options) (_ *processnode.Node, err error) {
 	defer must.Return(&err)
 	o.ControlPlane, o.Heartbeat = c.Plane, c.o.Heartbeat
-	o.Images = maps.Clone(c.o.Images)
-	if o.Images == nil {
-		o.Images = map[string]string{}
-	}
-	o.Images[ControllerImage] = c.o.Controller
+	o.Images = map[string]string{ControllerImage: c.o.Controller}
+	maps.Copy(o.Images, c.o.Images)
 	roles, own := map[string]string{}, map[string]string{}
 	for k, v := range o.Labels {
 		if strings.HasPrefix(k, rolePrefix) {

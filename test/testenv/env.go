@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -195,14 +194,18 @@ func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) (err er
 
 // Services creates the Services web<from> to web<to> with n ports each.
 func (env *Env) Services(ctx context.Context, from, to, n int) error {
-	return parallel(from, to, func(i int) error {
+	return each(from, to, func(i int) {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web%d", i)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 		for p := range n {
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: int32(8000 + p)})
 		}
-		_, err := env.Client.CoreV1().Services(Namespace).Create(ctx, svc, metav1.CreateOptions{})
-		return err
+		must.Get(env.Client.CoreV1().Services(Namespace).Create(ctx, svc, metav1.CreateOptions{}))
 	})
+}
+
+// each does work for each of from to to.
+func each(from, to int, work func(i int)) error {
+	return must.Catch(func() { must.Each(to-from+1, func(i int) { work(from + i) }) })
 }
 
 // Served waits until exactly n Services have an address.
@@ -279,25 +282,4 @@ func (env *Env) Until(ctx context.Context, what string, done func() bool) error 
 		}
 		return errors.New("not yet")
 	})
-}
-
-// parallel calls work for each of from to to, at most 16 at a time.
-func parallel(from, to int, work func(i int) error) error {
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	var all []error
-	gate := make(chan struct{}, 16)
-	for i := from; i <= to; i++ {
-		gate <- struct{}{}
-		group.Go(func() {
-			defer func() { <-gate }()
-			if err := work(i); err != nil {
-				mu.Lock()
-				all = append(all, err)
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	return errors.Join(all...)
 }

@@ -16,7 +16,7 @@ import (
 
 // Register creates the Nodes w<from> to w<to> as kubelets with --cloud-provider=external do; change may be nil.
 func (env *Env) Register(ctx context.Context, from, to int, change func(*corev1.Node)) error {
-	return parallel(from, to, func(i int) error {
+	return each(from, to, func(i int) {
 		name := fmt.Sprintf("w%d", i)
 		n := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
@@ -30,14 +30,13 @@ func (env *Env) Register(ctx context.Context, from, to int, change func(*corev1.
 		if change != nil {
 			change(n)
 		}
-		_, err := env.Client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
-		return err
+		must.Get(env.Client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}))
 	})
 }
 
 // Join creates the Nodes w<from> to w<to>, initialised and ready.
 func (env *Env) Join(ctx context.Context, from, to int) error {
-	return parallel(from, to, func(i int) error { return env.JoinVM(ctx, fmt.Sprintf("w%d", i)) })
+	return each(from, to, func(i int) { must.OK(env.JoinVM(ctx, fmt.Sprintf("w%d", i))) })
 }
 
 // JoinVM creates the Node of a VM, initialised and ready.

@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command plane-build builds the control planes of the tests and the demo that are
-// not in the cache yet, one after the other, and prints where they are. Its arguments
-// are minors of Kubernetes ("1.36"), or "all"; without any it is the newest. "list" only
-// says which minors there are and which of them are built.
+// Command plane-build builds what takes minutes and is not in the cache yet, one after the other, and prints where it is. Its
+// arguments are minors of Kubernetes ("1.36"), for the control planes of the tests and the demo, "all" minors, or "traefik", for
+// the scenarios of Gateway API; without any it is the newest minor. "list" only says what is built: of all minors, or of the
+// arguments that follow.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
@@ -21,7 +22,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := must.Catch(func() { run(ctx, os.Args[1:]) })
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "plane-build:", err)
@@ -29,28 +30,32 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
-	defer must.Return(&err)
-	minors := plane.Minors() // the newest first
-	switch {
-	case len(args) == 0:
-		minors = minors[:1]
-	case len(args) == 1 && args[0] == "list":
-		for _, minor := range minors {
-			_, there := must.Get2(plane.Cached(ctx, minor))
-			fmt.Println(minor, map[bool]string{true: "built", false: "missing"}[there])
-		}
-		return nil
-	case len(args) > 1 || args[0] != "all":
-		minors = nil
-		for _, arg := range args {
-			minor := must.Get(plane.ParseMinor(arg))
-			minors = append(minors, minor)
+func run(ctx context.Context, args []string) {
+	list := len(args) > 0 && args[0] == "list"
+	if list {
+		args = args[1:]
+	}
+	if list && len(args) == 0 || len(args) == 1 && args[0] == "all" {
+		args = nil
+		for _, minor := range plane.Minors() { // the newest first
+			args = append(args, string(minor))
 		}
 	}
-	for _, minor := range minors {
-		path := must.Get(plane.Ensure(ctx, minor, program.Print(os.Stderr)))
-		fmt.Println(path)
+	if len(args) == 0 {
+		args = []string{string(plane.Newest)}
 	}
-	return nil
+	for _, name := range args {
+		var p program.Program
+		if name == "traefik" {
+			p = must.Get(gateway.Traefik())
+		} else {
+			p = must.Get(plane.Program(must.Get(plane.ParseMinor(name))))
+		}
+		if list {
+			_, there := must.Get2(p.Cached(ctx))
+			fmt.Println(name, map[bool]string{true: "built", false: "missing"}[there])
+			continue
+		}
+		fmt.Println(must.Get(p.Ensure(ctx, program.Print(os.Stderr))))
+	}
 }

@@ -103,7 +103,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		p.err = err
 		p.mu.Unlock()
 		// The processes that the program itself has started end with it.
-		_ = signalGroup(cmd.Process.Pid, syscall.SIGKILL)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		close(p.done)
 	}()
 	return p, nil
@@ -168,6 +168,6 @@ func (p *Process) Stop(grace time.Duration) {
 		case <-t.C:
 		}
 	}
-	_ = signalGroup(p.PID(), syscall.SIGKILL)
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 	<-p.done
 }

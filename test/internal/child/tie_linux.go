@@ -4,7 +4,6 @@
 package child
 
 import (
-	"errors"
 	"runtime"
 	"syscall"
 )
@@ -13,13 +12,6 @@ import (
 func tie(a *syscall.SysProcAttr) {
 	a.Setpgid = true
 	a.Pdeathsig = syscall.SIGKILL
-}
-
-func signalGroup(pid int, s syscall.Signal) error {
-	if err := syscall.Kill(-pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return nil
 }
 
 // startNamed starts a process on a thread with its own UTS namespace and hostname,

@@ -18,9 +18,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -130,7 +133,7 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 		}
 		return err
 	}))
-	goVersion := must.Get(goOutput(ctx, p.Source, "env", "GOVERSION"))
+	goVersion := must.Get(Go(ctx, p.Source, "env", "GOVERSION"))
 	key := fmt.Sprintf("%s-%s-%x", p.Release, strings.TrimSpace(goVersion), sum.Sum(nil)[:6])
 	return filepath.Join(base, "csccm", p.Folder, key), nil
 }
@@ -147,24 +150,16 @@ func (p Program) build(ctx context.Context, path string, report func(Progress)) 
 
 	var done, total atomic.Int64
 	start := time.Now()
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
+	reporting, stop := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() {
+		wait.UntilWithContext(reporting, func(context.Context) {
 			report(Progress{Elapsed: time.Since(start), Done: int(done.Load()), Total: int(total.Load())})
-			select {
-			case <-tick.C:
-			case <-stop:
-				return
-			}
-		}
-	}()
-	defer func() { close(stop); <-ended }()
+		}, time.Second)
+	})
+	defer func() { stop(); reports.Wait() }()
 
-	list := must.Get(goOutput(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package))
+	list := must.Get(Go(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package))
 	total.Store(int64(strings.Count(list, "\n")))
 
 	cmd := goCommand(ctx, p.Source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
@@ -211,12 +206,13 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
+// Go runs the go command in a folder, without cgo, and returns what it prints.
+func Go(ctx context.Context, dir string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := goCommand(ctx, dir, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, errs.String())
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, errs.String())
 	}
 	return out.String(), nil
 }

@@ -13,12 +13,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 
+	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -32,7 +33,7 @@ var source []byte
 
 func main() {
 	for _, minor := range plane.Minors() {
-		if err := write(minor); err != nil {
+		if err := must.Catch(func() { write(minor) }); err != nil {
 			_, _ = fmt.Fprintf(os.Stderr, "gen: Kubernetes %s: %v\n", minor, err)
 			os.Exit(1)
 		}
@@ -40,49 +41,23 @@ func main() {
 }
 
 // write writes the folder of one minor; the working directory is test/plane.
-func write(minor plane.Minor) error {
+func write(minor plane.Minor) {
 	dir := minor.Folder()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
+	must.OK(os.MkdirAll(dir, 0o750))
+	for name, content := range map[string][]byte{"go.mod": planeMod(minor), "main.go": source} {
+		must.OK(os.WriteFile(filepath.Join(dir, name), content, 0o644)) // #nosec G306 -- sources
 	}
-	published, err := publishedMod(minor.Release())
-	if err != nil {
-		return err
-	}
-	mod, err := planeMod(published, minor)
-	if err != nil {
-		return err
-	}
-	for name, content := range map[string][]byte{"go.mod": mod, "main.go": source} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { // #nosec G306 -- sources
-			return err
-		}
-	}
-	_, err = goCommand(dir, "mod", "tidy")
-	return err
-}
-
-// publishedMod returns the go.mod of a Kubernetes release.
-func publishedMod(release string) ([]byte, error) {
-	out, err := goCommand(os.TempDir(), "mod", "download", "-json", kubernetes+"@"+release)
-	if err != nil {
-		return nil, err
-	}
-	var got struct{ GoMod string }
-	if err := json.Unmarshal(out, &got); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(got.GoMod)
+	must.Get(program.Go(context.Background(), dir, "mod", "tidy"))
 }
 
 // planeMod returns the go.mod of a minor's module: it keeps the release's go and
 // godebug lines and replaces the release's staging folders by the modules that are
 // published from them. These determine all other versions.
-func planeMod(published []byte, minor plane.Minor) ([]byte, error) {
-	theirs, err := modfile.Parse("go.mod", published, nil)
-	if err != nil {
-		return nil, err
-	}
+func planeMod(minor plane.Minor) []byte {
+	var published struct{ GoMod string }
+	out := must.Get(program.Go(context.Background(), os.TempDir(), "mod", "download", "-json", kubernetes+"@"+minor.Release()))
+	must.OK(json.Unmarshal([]byte(out), &published))
+	theirs := must.Get(modfile.Parse("go.mod", must.Get(os.ReadFile(published.GoMod)), nil))
 	var b bytes.Buffer
 	_, _ = fmt.Fprintf(&b, `// Made by test/plane/gen from the go.mod of %[1]s %[2]s: its go and godebug
 // lines, and its staging replacements as published modules. Kubernetes is linked into
@@ -104,18 +79,5 @@ go %[4]s
 		_, _ = fmt.Fprintf(&b, "\t%[1]s => %[1]s %[2]s\n", r.Old.Path, minor.Staging())
 	}
 	b.WriteString(")\n")
-	return b.Bytes(), nil
-}
-
-func goCommand(dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(context.Background(), "go", args...) // #nosec G204 -- fixed arguments
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, errs.String())
-	}
-	return out, nil
+	return b.Bytes()
 }
