@@ -167,7 +167,8 @@ const apiComponents = 2
 
 // startControllers starts the controller manager and the scheduler.
 func (p *Plane) startControllers(ctx context.Context, o Options) error {
-	return errors.Join(p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...), p.run(ctx, "kube-scheduler", p.schedulerArgs()...))
+	err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...)
+	return errors.Join(err, p.run(ctx, "kube-scheduler", p.schedulerArgs()...))
 }
 
 // stopControllers kills the controller manager and the scheduler.

@@ -58,12 +58,14 @@ func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 		case media == "text/plain" || media == "*/*":
 			_, _ = fmt.Fprint(w, "\nkubelet flagz\nWarning: This endpoint is not meant to be machine parseable, "+
 				"has no formatting compatibility guarantees and is for debugging purposes only.\n\n")
-			separator := []string{":", ": ", "=", " "}[rand.IntN(4)] // #nosec G404 -- as of a kubelet, so that programs cannot parse the text
+			// As of a kubelet: random, so that programs cannot parse the text.
+			separator := []string{":", ": ", "=", " "}[rand.IntN(4)] // #nosec G404 -- no secret
 			for name, value := range n.flags() {
 				_, _ = fmt.Fprintf(w, "%s%s%s\n", name, separator, value)
 			}
 			return
-		case media == "application/json" && params["g"] == "config.k8s.io" && params["as"] == "Flagz" && (version == "v1alpha1" || version == "v1beta1"):
+		case media == "application/json" && params["g"] == "config.k8s.io" && params["as"] == "Flagz" &&
+			(version == "v1alpha1" || version == "v1beta1"):
 			w.Header().Set("Content-Type", media)
 			_ = json.NewEncoder(w).Encode(map[string]any{
 				"kind": "Flagz", "apiVersion": "config.k8s.io/" + version, "metadata": map[string]any{"name": "kubelet"}, "flags": n.flags(),
@@ -71,7 +73,7 @@ func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.Error(w, "only the following media types are accepted: text/plain, application/json;as=Flagz;v=v1beta1;g=config.k8s.io", http.StatusNotAcceptable)
+	http.Error(w, "accepted are text/plain, application/json;as=Flagz;v=v1beta1;g=config.k8s.io", http.StatusNotAcceptable)
 }
 
 // serveLogs answers kubectl logs with the log of the latest run; of its options it supports tailLines.

@@ -111,9 +111,9 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 // heartbeat renews the lease. It writes the status every statusPeriod, and when the node
 // lifecycle controller has marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
-	n.wg.Go(func() {
-		lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, corev1.NamespaceNodeLease, n.own).Run(ctx)
-	})
+	const namespace = corev1.NamespaceNodeLease
+	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, namespace, n.own)
+	n.wg.Go(func() { c.Run(ctx) })
 	reported := time.Now()
 	for sleep(ctx, n.o.Heartbeat) {
 		node, err := n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})

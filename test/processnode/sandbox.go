@@ -58,13 +58,14 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 
 // forbidden reports whether an error means that the machine allows no user namespaces.
 func forbidden(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EPERM, syscall.EINVAL, syscall.ENOSPC, syscall.ENOSYS}, func(e error) bool { return errors.Is(err, e) })
+	var errno syscall.Errno
+	return errors.As(err, &errno) && slices.Contains([]syscall.Errno{syscall.EPERM, syscall.EINVAL, syscall.ENOSPC, syscall.ENOSYS}, errno)
 }
 
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the volume's path on
-// this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
+// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the volume's
+// path on this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
 func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 	must.Be(cmd.Path == w.program, "exec: %q: the image contains only %s", cmd.Path, w.program)
 	for _, texts := range [][]string{cmd.Args, cmd.Env} {
@@ -79,8 +80,10 @@ func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 	}
 	if _, err := os.Stat(filepath.Join(w.root, serviceAccountDir)); err == nil {
 		kubeconfig := filepath.Join(filepath.Dir(w.root), "in-cluster.kubeconfig")
-		user, groups := "system:serviceaccount:"+pod.Namespace+":"+pod.Spec.ServiceAccountName, []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace}
-		must.OK(os.WriteFile(kubeconfig, must.Get(w.node.o.ControlPlane.KubeconfigOf(user, groups...)), 0o600))
+		const all = "system:serviceaccounts"
+		user := "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName
+		text := must.Get(w.node.o.ControlPlane.KubeconfigOf(user, all, all+":"+pod.Namespace))
+		must.OK(os.WriteFile(kubeconfig, text, 0o600))
 		cmd.Args = append(cmd.Args, "--kubeconfig="+kubeconfig)
 	}
 	cmd.Path, cmd.Dir = w.binary, w.root

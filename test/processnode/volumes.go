@@ -112,7 +112,8 @@ func (w *worker) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAc
 		if p.Audience != "" {
 			request.Spec.Audiences = []string{p.Audience}
 		}
-		answer := must.Get(w.node.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{}))
+		accounts := w.node.client.CoreV1().ServiceAccounts(pod.Namespace)
+		answer := must.Get(accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{}))
 		life := time.Until(answer.Status.ExpirationTimestamp.Time)
 		held = token{value: answer.Status.Token, due: time.Now().Add(life * 4 / 5)}
 		w.tokens[p.Audience] = held
@@ -136,9 +137,9 @@ func project(data map[string]string, items []corev1.KeyToPath, optional *bool) p
 	return all
 }
 
-// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a folder, which is
-// replaced in one step. So programs that watch the files see changes as on a real node. Links of files that no longer exist lead
-// nowhere.
+// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a folder,
+// which is replaced in one step. So programs that watch the files see changes as on a real node. Links of files that no longer
+// exist lead nowhere.
 func (w *worker) write(dir string, content payload) {
 	was, ok := w.written[dir]
 	if ok && maps.Equal(was.content, content) {

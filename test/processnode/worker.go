@@ -68,7 +68,8 @@ func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
 	}
 	c := w.container()
 	w.status = corev1.ContainerStatus{
-		Name: c.Name, Image: c.Image, Started: ptr.To(false), State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		Name: c.Name, Image: c.Image, Started: ptr.To(false),
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
 	}
 	w.update(pod)
 	return w
@@ -191,8 +192,8 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 // imageUser is the user of every image, as in the Dockerfile.
 const imageUser int64 = 65532
 
-// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it: it refuses
-// every field of the spec that would otherwise be ignored silently.
+// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it: it
+// refuses every field of the spec that would otherwise be ignored silently.
 func (w *worker) refuses() (reason, message string) {
 	spec, c := &w.latest().Spec, w.container()
 	repository := repositoryOf(c.Image)
@@ -218,7 +219,10 @@ func (w *worker) refuses() (reason, message string) {
 		{len(spec.Containers) != 1, fmt.Sprintf("process nodes run Pods of one container, not of %d", len(spec.Containers))},
 		{c.Lifecycle != nil, "process nodes run no lifecycle hooks"},
 		{len(c.VolumeDevices) > 0 || len(c.EnvFrom) > 0, "process nodes have no block devices and no envFrom"},
-		{other(c.StartupProbe) || other(c.LivenessProbe) || other(c.ReadinessProbe), "process nodes support only httpGet probes without host and headers"},
+		{
+			other(c.StartupProbe) || other(c.LivenessProbe) || other(c.ReadinessProbe),
+			"process nodes support only httpGet probes without host and headers",
+		},
 		{spec.HostPID || spec.HostIPC, "process nodes share no host namespaces"},
 	} {
 		if no.is {

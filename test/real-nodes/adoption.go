@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/realnode"
 )
 
 // adoptAll installs csccm where no node has the taint, and checks what the controller changed on the nodes.
@@ -36,8 +35,9 @@ func adoptAll(ctx context.Context, e *env) string {
 func adoptLater(ctx context.Context, e *env) string {
 	to, _ := e.served(ctx, "later", nil)
 	const name = "worker-4"
-	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next(), NotExternal: true}))
-	must.OK(e.WaitReady(ctx, name))
+	o := e.place.node(4)
+	o.NotExternal = true
+	n := e.join(ctx, o)
 	ready := time.Now()
 	e.initialized(ctx, name)
 	took := time.Since(ready)
@@ -45,9 +45,7 @@ func adoptLater(ctx context.Context, e *env) string {
 	e.members(ctx, to, append(e.names(), name)...)
 	must.Get(ask(ctx, client1, to))
 	n.PowerOff()
-	id := e.vmID(ctx, name)
-	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	e.waitNodeDeleted(ctx, name)
+	e.destroyed(ctx, name)
 	e.members(ctx, to, e.names()...)
 	return fmt.Sprintf("initialised %s after it was ready; gone with its VM", took.Round(time.Second))
 }

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,20 +88,31 @@ func proxyProtocol(ctx context.Context, e *env) string {
 
 // sourceRanges allows one client and refuses another, then the reverse.
 func sourceRanges(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
-	if a, err := ask(ctx, client2, to); err == nil {
-		must.Fail("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
-	}
-	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s := must.Get(services.Get(ctx, "ranges", metav1.GetOptions{}))
-	s.Spec.LoadBalancerSourceRanges = []string{client2.String() + "/32"}
-	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
-	e.answers(ctx, client2, to)
-	e.until(ctx, "the first client to be refused", func(ctx context.Context) {
-		_, err := ask(ctx, client1, to)
-		must.Be(err != nil, "it still gets answers")
-	})
+	to, _ := e.served(ctx, "ranges", allow(client1))
+	e.ranges(ctx, "ranges", client1, client2, to, ask)
 	return "allowed answered, others refused, also after a change"
+}
+
+// allow makes an address the only source range of a Service.
+func allow(only netip.Addr) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{only.String() + "/32"} }
+}
+
+// ranges checks that a Service that allows one client refuses another, then the reverse.
+func (e *env) ranges(ctx context.Context, name string, one, two netip.Addr, to netip.AddrPort,
+	ask func(context.Context, netip.Addr, netip.AddrPort) (answer, error),
+) {
+	refuses := func(ctx context.Context, client netip.Addr) {
+		a, err := ask(ctx, client, to)
+		must.Be(err != nil, "client %s is not in the source ranges, but Pod %s answered", client, a.Pod)
+	}
+	refuses(ctx, two)
+	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
+	s := must.Get(services.Get(ctx, name, metav1.GetOptions{}))
+	allow(two)(s)
+	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
+	e.until(ctx, fmt.Sprintf("an answer to %s", two), func(ctx context.Context) { must.Get(ask(ctx, two, to)) })
+	e.until(ctx, "the first client to be refused", func(ctx context.Context) { refuses(ctx, one) })
 }
 
 // affinity checks that all requests of a client reach the same Pod.
@@ -122,7 +134,7 @@ func affinity(ctx context.Context, e *env) string {
 
 // restart replaces all Pods of echo.
 func restart(ctx context.Context, e *env) {
-	must.Get(e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName))
+	e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
 	e.workloadReady(ctx, replicas)
 }
 

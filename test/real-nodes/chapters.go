@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,14 +88,12 @@ func chapters() []chapter {
 
 // tier returns a tier of a VPC with three workers.
 func tier() *place {
-	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.2.1.1/24"), owner: owner}
-	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
-	// The tier's own ACL lets nothing in: what is forwarded to a node needs an item of the controller.
-	p.world.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
-		Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
-	p.world.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
-	p.workers(netip.MustParseAddr("10.2.1.21"), "k8s-tier", simulator.VirtualMachine{Account: account})
-	return p
+	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
+		// The tier's own ACL lets nothing in: what is forwarded to a node needs an item of the controller.
+		w.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
+			Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
+		w.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
+	})
 }
 
 // notExternal returns an isolated network whose nodes' kubelets run without --cloud-provider=external.
@@ -112,12 +109,10 @@ const projectName = "k8s-project"
 
 // project returns an isolated network of a project with three workers.
 func project() *place {
-	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
-	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
-	p.world.Projects = []simulator.Project{{Name: projectName, Owner: account}}
-	p.world.Networks = []simulator.Network{{Name: "k8s-net", Project: projectName, CIDR: "10.1.1.0/24"}}
-	p.workers(netip.MustParseAddr("10.1.1.21"), "k8s-net", simulator.VirtualMachine{Project: projectName})
-	return p
+	return newPlace("10.1.1.1/24", "k8s-net", simulator.VirtualMachine{Project: projectName}, func(w *simulator.World) {
+		w.Projects = []simulator.Project{{Name: projectName, Owner: account}}
+		w.Networks = []simulator.Network{{Name: "k8s-net", Project: projectName, CIDR: "10.1.1.0/24"}}
+	})
 }
 
 func installProject(ctx context.Context, e *env) string {
@@ -131,7 +126,7 @@ const (
 
 // secret creates the Secret that the chart requires.
 func (e *env) secret(ctx context.Context) {
-	config := must.Get(e.cloud.Config(e.place.owner))
+	config := must.Get(e.cloud.Config(owner))
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
 	must.Get(e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{}))
 }

@@ -63,26 +63,16 @@ func converse(c net.Conn, question []byte, patience time.Duration) (_ []byte, er
 const quick = time.Second
 
 // askUDP asks the UDP echo of a Pod.
-func (e *env) askUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
-	var a answer
-	b, err := e.exchange(ctx, from, to, []byte("?"), quick)
-	if err != nil {
-		return a, err
-	}
-	return a, json.Unmarshal(b, &a)
+func (e *env) askUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer, err error) {
+	defer must.Return(&err)
+	err = json.Unmarshal(must.Get(e.exchange(ctx, from, to, []byte("?"), quick)), &a)
+	return a, err
 }
 
 // answersUDP waits until an address answers a client's datagrams, each from a new port.
 func (e *env) answersUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer) {
 	e.until(ctx, fmt.Sprintf("%s/udp to answer %s", to, from), func(ctx context.Context) { a = must.Get(e.askUDP(ctx, from, to)) })
 	return a
-}
-
-// silent reports as an error that an address answers a client.
-func (e *env) silent(ctx context.Context, from netip.Addr, to netip.AddrPort) {
-	if a, err := e.askUDP(ctx, from, to); err == nil {
-		must.Fail("client %s is not allowed, but Pod %s answered", from, a.Pod)
-	}
 }
 
 // lookup asks a DNS server for a TXT record.
@@ -105,17 +95,12 @@ func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort
 	return "", fmt.Errorf("the answer %+v has no TXT record", r)
 }
 
-// insecure is for certificates of the echo program, which nobody has signed.
-func insecure() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- see above
-}
-
 // https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the
 // server, empty for its address.
 func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, host string, three bool) (_ answer, _ string, err error) {
 	defer must.Return(&err)
-	config := insecure()
-	config.ServerName = host
+	// Nobody has signed the certificate of the echo program.
+	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, ServerName: host} // #nosec G402 -- see above
 	var transport http.RoundTripper = &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialOutside(ctx, "tcp4", from, to) },
@@ -152,8 +137,7 @@ type datagrams struct {
 	stop       chan struct{}
 	once       sync.Once
 	loop       sync.WaitGroup
-	mu         sync.Mutex
-	sent, lost int
+	sent, lost int           // of the questions, to be read after end
 	gap        time.Duration // the longest time without an answer
 	last       time.Time     // of the last answer
 }
@@ -175,8 +159,12 @@ func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrP
 		tick := time.NewTicker(datagramPeriod)
 		defer tick.Stop()
 		for {
-			_, err := e.exchange(ctx, from, to, []byte("?"), patience)
-			d.record(err)
+			d.sent++
+			if _, err := e.exchange(ctx, from, to, []byte("?"), patience); err != nil {
+				d.lost++
+			} else {
+				d.gap, d.last = max(d.gap, time.Since(d.last)), time.Now()
+			}
 			select {
 			case <-d.stop:
 				return
@@ -185,18 +173,6 @@ func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrP
 		}
 	})
 	return d
-}
-
-func (d *datagrams) record(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sent++
-	if err != nil {
-		d.lost++
-		return
-	}
-	now := time.Now()
-	d.gap, d.last = max(d.gap, now.Sub(d.last)), now
 }
 
 // end stops the questions; the result does not change after it.

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
@@ -107,33 +106,32 @@ func udpAndDNS(ctx context.Context, e *env) string {
 // webProtocols serves HTTP/3 and HTTP/2 on one port.
 func webProtocols(ctx context.Context, e *env) string {
 	ip := e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic)
+	return e.bothProtocols(ctx, ip, "", func(a answer) string { return a.Client }) + " on port 443, the Pod sees the client"
+}
+
+// bothProtocols asks over HTTP/3 and HTTP/2 and returns the protocols of the responses. client is the address of the client
+// that the Pod sees.
+func (e *env) bothProtocols(ctx context.Context, ip netip.Addr, host string, client func(answer) string) string {
 	var seen []string
 	for _, three := range []bool{true, false} {
 		var a answer
 		var protocol string
 		e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) {
-			a, protocol = must.Get2(e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), "", three))
+			a, protocol = must.Get2(e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), host, three))
 		})
-		must.Be(a.Client == outside1.String(), "over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
+		must.Be(client(a) == outside1.String(), "over %s the Pod sees %+v, the client is %s", protocol, a, outside1)
 		seen = append(seen, protocol)
 	}
 	must.Be(slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", seen)
-	return strings.Join(seen, " and ") + " on port 443, the Pod sees the client"
+	return strings.Join(seen, " and ")
 }
 
 // udpRanges allows one client of a UDP port and refuses another, then the reverse.
 func udpRanges(ctx context.Context, e *env) string {
-	only := func(a netip.Addr) []string { return []string{a.String() + "/32"} }
-	ip := e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) })
+	ip := e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, allow(outside1))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	e.answersUDP(ctx, outside1, to)
-	e.silent(ctx, outside2, to)
-	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s := must.Get(services.Get(ctx, "udp-ranges", metav1.GetOptions{}))
-	s.Spec.LoadBalancerSourceRanges = only(outside2)
-	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
-	e.answersUDP(ctx, outside2, to)
-	e.until(ctx, "the first client to be refused", func(ctx context.Context) { e.silent(ctx, outside1, to) })
+	e.ranges(ctx, "udp-ranges", outside1, outside2, to, e.askUDP)
 	return "allowed answered, others not, also after a change"
 }
 
@@ -145,13 +143,19 @@ const (
 )
 
 // sysctl sets a value of the router's connection tracking and returns the one before.
-func sysctl(name, value string) (string, error) {
+func sysctl(name, value string) string {
 	path := "/proc/sys/net/netfilter/" + name
-	before, err := os.ReadFile(path) // #nosec G304 -- ours
-	if err != nil {
-		return "", err
+	before := must.Get(os.ReadFile(path)) // #nosec G304 -- ours
+	must.OK(os.WriteFile(path, []byte(value), 0o600))
+	return strings.TrimSpace(string(before))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		must.OK(ctx.Err())
 	}
-	return strings.TrimSpace(string(before)), os.WriteFile(path, []byte(value), 0o600)
 }
 
 // idleTCP keeps a TCP connection idle for longer than the router remembers it.
@@ -166,17 +170,12 @@ func idleTCP(ctx context.Context, e *env) string {
 		}
 		must.OK(err)
 	})
-	before := must.Get(sysctl(tcpTimeout, strconv.Itoa(idleClock)))
-	defer func() { _, _ = sysctl(tcpTimeout, before) }()
+	before := sysctl(tcpTimeout, strconv.Itoa(idleClock))
+	defer func() { sysctl(tcpTimeout, before) }()
 	c := must.Get(e.dialOutside(ctx, "tcp4", outside1, to))
 	defer func() { _ = c.Close() }()
 	must.Get(converse(c, []byte("before"), 5*time.Second))
-	select {
-	case <-time.After(idleFor):
-	case <-ctx.Done():
-		must.OK(ctx.Err())
-		return ""
-	}
+	pause(ctx, idleFor)
 	if b := must.Get(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
 		must.Fail("the echo is %q", b)
 	}
@@ -206,11 +205,11 @@ func directDrained(ctx context.Context, e *env) string {
 	defer sent.end()
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
-	must.Get(e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
+	e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
 	e.movedOff(ctx, ip, from)
 	sum := r.Stop()
 	sent.end()
-	must.Get(e.kubectl(ctx, "", "uncordon", from))
+	e.kubectl(ctx, "", "uncordon", from)
 	must.OK(sum.Err())
 	must.Be(sent.lost <= 0, "%s", sent)
 	e.workloadReady(ctx, replicas)

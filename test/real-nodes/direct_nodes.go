@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/realnode"
 )
 
 const (
@@ -31,17 +30,16 @@ const (
 // forwards; a flow that never pauses stays with the dead node.
 func directLost(ctx context.Context, e *env) string {
 	const name, label = "worker-5", "example.com/direct"
-	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 5, Address: e.place.nodes[2].Address.Next().Next()}))
-	must.OK(e.WaitReady(ctx, name))
+	n := e.join(ctx, e.place.node(5))
 	e.initialized(ctx, name)
-	must.Get(e.kubectl(ctx, "", "label", "node", name, label+"=yes"))
+	e.kubectl(ctx, "", "label", "node", name, label+"=yes")
 	ip := e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" })
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	e.answersUDP(ctx, outside1, to)
-	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes"))
+	e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes")
 	for _, timeout := range []string{"nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"} {
-		before := must.Get(sysctl(timeout, udpClock))
-		defer func() { _, _ = sysctl(timeout, before) }()
+		before := sysctl(timeout, udpClock)
+		defer func() { sysctl(timeout, before) }()
 	}
 	flow := must.Get(e.dialOutside(ctx, "udp4", outside2, to))
 	defer func() { _ = flow.Close() }()
@@ -59,16 +57,10 @@ func directLost(ctx context.Context, e *env) string {
 	if answered := kept(); answered {
 		must.Fail("a flow that never paused was answered after its node had died")
 	}
-	select {
-	case <-time.After(udpPause):
-	case <-ctx.Done():
-		must.OK(ctx.Err())
-		return ""
-	}
+	pause(ctx, udpPause)
 	must.Get(converse(flow, []byte("?"), quick))
-	must.Get(e.kubectl(ctx, "", "label", "node", "worker-1", label+"-"))
-	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "expunge": "true"}))
-	e.waitNodeDeleted(ctx, name)
+	e.kubectl(ctx, "", "label", "node", "worker-1", label+"-")
+	e.destroyed(ctx, name)
 	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never paused was answered only after a pause (the router's limit was shortened to %s s)",
 		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, udpClock)
 }

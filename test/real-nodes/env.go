@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -15,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +34,6 @@ type place struct {
 	world   *simulator.World
 	gateway netip.Prefix
 	nodes   []realnode.NodeOptions
-	// owner is the CloudStack user that owns the VMs.
-	owner string
 }
 
 // Names in the simulated CloudStack and in the cluster.
@@ -60,26 +56,33 @@ var (
 	client2   = netip.MustParseAddr("198.51.100.22")
 )
 
-// isolated returns an isolated network with three workers.
-func isolated() *place {
-	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
+// newPlace returns a CloudStack with five VMs in a network. The first three are nodes; the others may join later. change
+// describes the network where it is not that of the example.
+func newPlace(gateway, network string, vm simulator.VirtualMachine, change func(*simulator.World)) *place {
+	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix(gateway)}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
-	p.workers(netip.MustParseAddr("10.1.1.21"), "k8s-net", simulator.VirtualMachine{Account: account})
+	change(p.world)
+	for i := 1; i <= 5; i++ {
+		o := p.node(i)
+		vm.Name, vm.NICs = o.Name, []simulator.NIC{{Network: network, IP: o.Address.String()}}
+		p.world.VirtualMachines = append(p.world.VirtualMachines, vm)
+		if i <= 3 {
+			p.nodes = append(p.nodes, o)
+		}
+	}
 	return p
 }
 
-// workers adds five VMs to the place. The first three are nodes; the others may join later.
-func (p *place) workers(first netip.Addr, network string, vm simulator.VirtualMachine) {
-	at := first
-	for i := 1; i <= 5; i++ {
-		v := vm
-		v.Name, v.NICs = fmt.Sprintf("worker-%d", i), []simulator.NIC{{Network: network, IP: at.String()}}
-		p.world.VirtualMachines = append(p.world.VirtualMachines, v)
-		if i <= 3 {
-			p.nodes = append(p.nodes, realnode.NodeOptions{Name: v.Name, Address: at, Number: i})
-		}
-		at = at.Next()
-	}
+// node returns the node of the VM of a number.
+func (p *place) node(number int) realnode.NodeOptions {
+	address := p.gateway.Addr().As4()
+	address[3] = byte(20 + number) // #nosec G115 -- up to 5
+	return realnode.NodeOptions{Name: fmt.Sprintf("worker-%d", number), Address: netip.AddrFrom4(address), Number: number}
+}
+
+// isolated returns an isolated network with three workers.
+func isolated() *place {
+	return newPlace("10.1.1.1/24", "k8s-net", simulator.VirtualMachine{Account: account}, func(*simulator.World) {})
 }
 
 // env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack.
@@ -114,15 +117,10 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))
 	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
 	e.outside = must.Get(realnode.NewOutside(ctx, balancers))
-	var all sync.WaitGroup
-	joined := make([]error, len(at.nodes))
-	for i, o := range at.nodes {
-		all.Go(func() { _, joined[i] = e.Join(ctx, o) })
-	}
-	all.Wait()
-	must.OK(errors.Join(joined...))
+	must.Each(len(at.nodes), func(i int) { must.Get(e.Join(ctx, at.nodes[i])) })
 	must.OK(e.WaitReady(ctx, e.names()...))
-	return e, must.Catch(func() { e.workload(ctx) })
+	e.workload(ctx)
+	return e, nil
 }
 
 func (e *env) stop() {
@@ -156,8 +154,8 @@ func (e *env) csccm(ctx context.Context, args ...string) string {
 	return must.Get(e.run(ctx, "", e.programs.Binaries.CLI, args...))
 }
 
-func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	return e.run(ctx, stdin, e.Kubectl, args...)
+func (e *env) kubectl(ctx context.Context, stdin string, args ...string) string {
+	return must.Get(e.run(ctx, stdin, e.Kubectl, args...))
 }
 
 // until polls until try succeeds.
@@ -166,7 +164,7 @@ func (e *env) until(ctx context.Context, what string, try func(context.Context))
 }
 
 // client returns a CloudStack client of the VMs' owner.
-func (e *env) client() (*cloudstack.Client, error) { return e.cloud.Client(e.place.owner) }
+func (e *env) client() (*cloudstack.Client, error) { return e.cloud.Client(owner) }
 
 // explain prints the state of the cluster after a failed scenario.
 func (e *env) explain(ctx context.Context) {
@@ -177,7 +175,7 @@ func (e *env) explain(ctx context.Context) {
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 		{"logs", "-n", namespace, "-l", "app.kubernetes.io/name=" + controller, "--tail=30", "--prefix"},
 	} {
-		out, err := e.kubectl(ctx, "", args...)
+		out, err := e.run(ctx, "", e.Kubectl, args...)
 		if err != nil {
 			out = err.Error()
 		}

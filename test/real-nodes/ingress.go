@@ -29,7 +29,7 @@ var ingresses = []ingress{
 // The manifest's image contains echo, which listens as the image's arguments say.
 func (i ingress) run(ctx context.Context, e *env) string {
 	file := filepath.Join(e.programs.Root, i.file)
-	must.Get(e.kubectl(ctx, "", "apply", "-f", file))
+	e.kubectl(ctx, "", "apply", "-f", file)
 	ip := e.addressIn(ctx, i.namespace, i.service)
 	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
 	if i.hostPort != 0 {
@@ -43,7 +43,7 @@ func (i ingress) run(ctx context.Context, e *env) string {
 			must.Be(a.Client == client.String(), "for a request of %s to %s the Pod sees the client address %s", client, to, a.Client)
 		}
 	}
-	must.Get(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
+	e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s")
 	note := "stand-in image; clients' addresses seen through the balancer"
 	if i.hostPort != 0 {
 		note += " and at the nodes' own port"

@@ -83,7 +83,8 @@ var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)
 // imagesOf returns the images that a manifest of the checkout uses.
 func imagesOf(root, file string) []string {
 	var refs []string
-	for _, m := range imageLine.FindAllStringSubmatch(string(must.Get(os.ReadFile(filepath.Join(root, file)))), -1) { // #nosec G304 -- of the checkout
+	text := must.Get(os.ReadFile(filepath.Join(root, file))) // #nosec G304 -- of the checkout
+	for _, m := range imageLine.FindAllStringSubmatch(string(text), -1) {
 		refs = append(refs, m[1])
 	}
 	return refs

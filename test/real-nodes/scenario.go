@@ -47,7 +47,8 @@ type result struct {
 // scenarioLimit is long enough for a busy machine.
 const scenarioLimit = 10 * time.Minute
 
-// run runs the scenarios of a job. The first scenario, which installs the controller, always runs; when it fails, the others do not.
+// run runs the scenarios of a job. The first scenario, which installs the controller, always runs; when it fails, the others
+// do not.
 func (c *chapter) run(ctx context.Context, p *programs, j job, log io.Writer) []result {
 	_, _ = fmt.Fprintf(log, "\n== %s, Kubernetes %s\n", c.name, j.Minor.Release())
 	start := time.Now()

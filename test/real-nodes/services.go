@@ -69,7 +69,7 @@ func (e *env) up(ctx context.Context, ip netip.Addr) {
 }
 
 func (e *env) scale(ctx context.Context, n int32) {
-	must.Get(e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)))
+	e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n))
 	e.workloadReady(ctx, n)
 }
 
@@ -180,31 +180,36 @@ func nodeLife(ctx context.Context, e *env) string {
 	r := e.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
-	n := must.Get(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()}))
-	must.OK(e.WaitReady(ctx, name))
+	n := e.join(ctx, e.place.node(4))
 	e.initialized(ctx, name)
 	all := []string{"worker-1", "worker-2", "worker-3"}
 	e.members(ctx, to, append(all, name)...)
-	must.Get(e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
+	e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
 	joined := r.Next(partPowerFailure)
 	must.OK(joined.Err())
 	n.PowerOff()
-	id := e.vmID(ctx, name)
-	must.Get(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}))
+	must.Get(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "forced": "true"}))
 	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
 	// keeps requests away from it.
 	e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) {
 		has := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})).Spec.Taints
 		must.Be(slices.ContainsFunc(has, func(t corev1.Taint) bool { return t.Key == shutdownKey }), "its taints are %v", has)
 	})
-	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
-	e.waitNodeDeleted(ctx, name)
+	e.destroyed(ctx, name)
 	e.members(ctx, to, all...)
 	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined), brief(r.Stop()))
 }
 
-// waitNodeDeleted waits until a Node object is deleted.
-func (e *env) waitNodeDeleted(ctx context.Context, name string) {
+// join starts a node and waits until it is ready.
+func (e *env) join(ctx context.Context, o realnode.NodeOptions) *realnode.Node {
+	n := must.Get(e.Join(ctx, o))
+	must.OK(e.WaitReady(ctx, o.Name))
+	return n
+}
+
+// destroyed destroys a VM and waits until its Node object is deleted.
+func (e *env) destroyed(ctx context.Context, name string) {
+	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "expunge": "true"}))
 	e.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) {
 		_, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		must.Be(apierrors.IsNotFound(err), "it still exists: %v", err)

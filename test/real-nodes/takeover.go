@@ -20,17 +20,14 @@ import (
 
 // takenOver takes over from Apache's provider in three steps: prepare, install next to it, swap.
 func takenOver(ctx context.Context, e *env) string {
-	return e.takenOver(ctx, oldNames, [][]string{
+	return e.takenOver(ctx, testenv.RulesOfOld, [][]string{
 		{"takeover", "--yes"},
 		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
 		{"takeover", "--yes"},
 	})
 }
 
-// oldNames renames rules to those of providers older than Apache's.
-func oldNames(ctx context.Context, client *cloudstack.Client, rules map[string]testenv.Rule) {
-	must.OK(testenv.RulesOfOld(ctx, client, rules))
-}
+type rules = map[string]testenv.Rule
 
 // leasewebTakenOver takes over from Leaseweb's provider with the one command of docs/migrate.md.
 func leasewebTakenOver(ctx context.Context, e *env) string {
@@ -38,7 +35,8 @@ func leasewebTakenOver(ctx context.Context, e *env) string {
 }
 
 // leasewebNames renames rules to the names that Leaseweb's fork uses, which contain the name of the Service.
-func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testenv.Rule) {
+func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules rules) (err error) {
+	defer must.Return(&err)
 	services := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}))
 	names := map[string]string{}
 	for i := range services.Items {
@@ -54,18 +52,19 @@ func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 		}))
 		must.Get(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
 	}
+	return nil
 }
 
 // takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
 // csccm's names. age renames the rules to the names of the old provider first.
-func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testenv.Rule), steps [][]string) string {
+func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, rules) error, steps [][]string) string {
 	one, _ := e.served(ctx, "web", nil)
 	two, _ := e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 	client := must.Get(e.client())
 	defer client.CloseIdleConnections()
 	ips := []string{one.Addr().String(), two.Addr().String()}
 	rules := must.Get(testenv.RulesByID(ctx, client, ips...))
-	age(ctx, client, rules)
+	must.OK(age(ctx, client, rules))
 	unchanged := e.foreign(ctx, ips[0])
 	r := e.steady(ctx, "", true, one, two)
 	defer r.Stop()

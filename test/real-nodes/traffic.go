@@ -33,7 +33,7 @@ var echo string
 
 // workload starts the Pods.
 func (e *env) workload(ctx context.Context) {
-	must.Get(e.kubectl(ctx, echo, "create", "-f", "-"))
+	e.kubectl(ctx, echo, "create", "-f", "-")
 	e.workloadReady(ctx, replicas)
 }
 

@@ -40,7 +40,9 @@ func BuildImages(ctx context.Context, dir, version string) (archives []string, e
 	module := must.Get(plane.ModuleDir())
 	must.OK(os.MkdirAll(dir, 0o750))
 	for _, b := range []struct{ image, dir, program string }{
-		{PauseImage, module, "./realnode/pause"}, {EchoImage, module, "./realnode/echo"}, {controllerImage + ":" + version, filepath.Dir(module), "./cmd/cloudstack-ccm"},
+		{PauseImage, module, "./realnode/pause"},
+		{EchoImage, module, "./realnode/echo"},
+		{controllerImage + ":" + version, filepath.Dir(module), "./cmd/cloudstack-ccm"},
 	} {
 		binary := filepath.Join(dir, filepath.Base(b.program))
 		must.Get(program.Go(ctx, b.dir, "build", "-trimpath", "-buildvcs=false",

@@ -59,8 +59,8 @@ func nodeMounts(dir string) {
 	}
 }
 
-// nodeMachine is a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the processes in these. When process 1
-// is killed, the kernel ends all of them, as a power failure would.
+// nodeMachine is a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the processes in these. When process
+// 1 is killed, the kernel ends all of them, as a power failure would.
 type nodeMachine struct {
 	process *child.Process
 	dir     string

@@ -17,7 +17,8 @@ func Helm(ctx context.Context, report func(program.Progress)) (_ string, err err
 	defer must.Return(&err)
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
 	helm := program.Program{
-		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3", Source: source, Package: "helm.sh/helm/v3/cmd/helm", LDFlags: "-s -w",
+		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3",
+		Source: source, Package: "helm.sh/helm/v3/cmd/helm", LDFlags: "-s -w",
 	}
 	return helm.Ensure(ctx, report)
 }

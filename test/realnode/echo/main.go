@@ -22,9 +22,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -55,20 +56,12 @@ func run() (err error) {
 		_ = json.NewEncoder(w).Encode(a)
 	})
 	// A client inside the cluster: it gets the URL and returns the body.
-	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {
-		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = resp.Body.Close() }()
-		_, _ = io.Copy(w, resp.Body)
+	mux.Handle("/fetch", &httputil.ReverseProxy{
+		Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Second},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL, _ = url.Parse(r.In.URL.Query().Get("url"))
+			r.Out.Host = ""
+		},
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	endpoints := must.Get(endpointsFor(os.Args[1:]))
