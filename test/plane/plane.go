@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -301,25 +303,37 @@ func (p *Plane) run(ctx context.Context, name string, args ...string) (err error
 
 // wait polls until try succeeds, a component ends, or readyLimit is over.
 func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		if gone := p.Err(); gone != nil {
-			return gone
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			p.mu.Lock()
-			last := p.children[len(p.children)-1]
-			p.mu.Unlock()
-			return fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", last.Name, errors.Join(err, ctx.Err()), child.Tail(last.Log, 15))
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyLimit, true, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil, p.Err()
+	})
+	if wait.Interrupted(err) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		c := p.children[len(p.children)-1]
+		return fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", c.Name, errors.Join(last, err), child.Tail(c.Log, 15))
 	}
+	return err
+}
+
+// freePorts returns n different free TCP ports on loopback.
+func freePorts(ctx context.Context, n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		// Each stays open until all are found, so that they differ.
+		defer func() { _ = l.Close() }()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of a TCP listener
+	}
+	return ports, nil
+}
+
+func dialable(ctx context.Context, socket string) (err error) {
+	defer must.Return(&err)
+	c := must.Get((&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket))
+	return c.Close()
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -78,17 +77,6 @@ func guestGet(t *testing.T, pod *corev1.Pod, what string) []byte {
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return b
-}
-
-func kubectl(t *testing.T, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), env.plane.Kubectl, args...)
-	cmd.Env = []string{"KUBECONFIG=" + env.plane.Kubeconfig, "HOME=" + t.TempDir()}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("kubectl %v: %v\n%s", args, err, out)
-	}
-	return string(out)
 }
 
 func namespace(t *testing.T) string {

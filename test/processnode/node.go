@@ -60,7 +60,9 @@ type Options struct {
 	NotExternal bool
 	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
-	Labels  map[string]string
+	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.
+	ProviderID string
+	Labels     map[string]string
 	// KubeletVersion defaults to the newest control plane's.
 	KubeletVersion string
 	// Heartbeat is the period of lease renewals; 0 means the kubelet's (10 s).

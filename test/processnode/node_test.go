@@ -115,9 +115,10 @@ func TestRegistersAsAnExternalKubelet(t *testing.T) {
 
 func TestJoinedKubelet(t *testing.T) {
 	t.Parallel()
-	startNode(t, Options{Name: "joined", Address: "10.1.2.2", Joined: true})
-	if node := getNode(t, "joined"); hasTaint(node, uninitializedTaint) || node.Annotations[providedIP] == "" {
-		t.Errorf("taints %v, annotations %v", node.Spec.Taints, node.Annotations)
+	startNode(t, Options{Name: "joined", Address: "10.1.2.2", Joined: true, ProviderID: "external-cloudstack://x"})
+	node := getNode(t, "joined")
+	if hasTaint(node, uninitializedTaint) || node.Annotations[providedIP] == "" || node.Spec.ProviderID != "external-cloudstack://x" {
+		t.Errorf("taints %v, annotations %v, provider ID %q", node.Spec.Taints, node.Annotations, node.Spec.ProviderID)
 	}
 }
 

@@ -68,8 +68,10 @@ func TestPod(t *testing.T) {
 		t.Errorf("volumes: %q", r.Files)
 	}
 
-	if log := kubectl(t, "logs", "-n", ns, pod.Name, "--tail=1"); log != "guest starts\n" {
-		t.Errorf("kubectl logs: %q", log)
+	one := int64(1)
+	log, err := env.client.CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &one}).DoRaw(ctx)
+	if err != nil || string(log) != "guest starts\n" {
+		t.Errorf("log %q, %v", log, err)
 	}
 	if _, err := env.client.CoreV1().Secrets(ns).Patch(ctx, "config", "application/merge-patch+json", []byte(`{"stringData":{"key":"two"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

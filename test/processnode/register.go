@@ -55,6 +55,7 @@ func (n *Node) newNode() *corev1.Node {
 			},
 			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
+		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
 	}
 	if !n.o.NotExternal {
 		node.Annotations[providedIP] = n.o.Address

@@ -19,7 +19,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -76,23 +75,15 @@ func (e *env) answersUDP(ctx context.Context, from netip.Addr, to netip.AddrPort
 }
 
 // lookup asks a DNS server for a TXT record.
-func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort) (_ string, err error) {
-	defer must.Return(&err)
-	name := dnsmessage.MustNewName("node.example.")
-	q := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET}},
-	}
-	b := must.Get(q.Pack())
-	b = must.Get(e.exchange(ctx, from, server, b, quick))
-	var r dnsmessage.Message
-	must.OK(r.Unpack(b))
-	for _, a := range r.Answers {
-		if txt, ok := a.Body.(*dnsmessage.TXTResource); ok && r.ID == q.ID && len(txt.TXT) == 1 {
-			return txt.TXT[0], nil
-		}
-	}
-	return "", fmt.Errorf("the answer %+v has no TXT record", r)
+func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort) string {
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return e.dialOutside(ctx, "udp4", from, server)
+	}}
+	ctx, cancel := context.WithTimeout(ctx, quick)
+	defer cancel()
+	txt := must.Get(resolver.LookupTXT(ctx, "node.example."))
+	must.Be(len(txt) == 1, "the answer is %q, want one text", txt)
+	return txt[0]
 }
 
 // https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/traffic"
 )
 
 // echoName is the workload behind the Services, in the default namespace.
@@ -163,4 +164,24 @@ func (e *env) served(ctx context.Context, name string, change func(*corev1.Servi
 	to := netip.AddrPortFrom(ip, 80)
 	e.up(ctx, ip)
 	return to, e.answers(ctx, client1, to)
+}
+
+// steadyPort is a Service's second port, for the requests of test/traffic. It is not port 80, because on port 80 a
+// virtual router closes the connection after each response.
+const steadyPort = 81
+
+// steady starts steady traffic to the steadyPort of Services. part is the name of its first part, empty if it is the
+// only one. With open, connections that stay open are part of the traffic; they are left out where the scenario ends
+// them on purpose.
+func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
+	o := traffic.Options{Rate: e.programs.Rate}
+	if !open {
+		o.Open = -1
+	}
+	for _, t := range to {
+		o.Targets = append(o.Targets, netip.AddrPortFrom(t.Addr(), steadyPort).String())
+	}
+	c := traffic.Start(ctx, part, o)
+	e.clients = append(e.clients, c)
+	return c
 }

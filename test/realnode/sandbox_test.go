@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // roleVariable makes this test program the keeper of a sandbox; its value is the path
@@ -143,16 +144,12 @@ func startKeeper(t *testing.T) *child.Process {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
-	deadline := time.Now().Add(3 * time.Minute)
-	for {
-		if _, err := os.Stat(up); err == nil {
-			return p
-		}
-		if p.Err() != nil || time.Now().After(deadline) {
-			t.Fatalf("no sandbox (%v):\n%s", p.Err(), child.Tail(p.Log, 20))
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	err = testenv.Wait(t.Context(), 3*time.Minute, "the sandbox", func(context.Context) error {
+		_, err := os.Stat(up)
+		return errors.Join(err, p.Err())
+	})
+	require.NoError(t, err, child.Tail(p.Log, 20))
+	return p
 }
 
 // traces returns what a sandbox could leave behind: what Look returns, files in the machine's own folders, a process

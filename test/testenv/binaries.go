@@ -70,3 +70,36 @@ func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
 	}
 	return b, nil
 }
+
+// buildLifetime is after how long without a use the programs of a checkout are removed from the cache; no run takes as long. A
+// build takes a quarter of a gigabyte.
+const buildLifetime = 24 * time.Hour
+
+// useBuild creates the folder of a checkout's programs, and removes those that nobody has used for a while.
+func useBuild(dir string, now time.Time) (err error) {
+	defer must.Return(&err)
+	must.OK(os.MkdirAll(dir, 0o750))
+	must.OK(os.Chtimes(dir, now, now))
+	entries := must.Get(os.ReadDir(filepath.Dir(dir)))
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || now.Sub(info.ModTime()) < buildLifetime {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(filepath.Dir(dir), e.Name())); err != nil {
+			return fmt.Errorf("remove the programs of an older build: %w", err)
+		}
+	}
+	return nil
+}
+
+// Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds it.
+func Helm(ctx context.Context, report func(program.Progress)) (_ string, err error) {
+	defer must.Return(&err)
+	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
+	helm := program.Program{
+		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3",
+		Source: source, Package: "helm.sh/helm/v3/cmd/helm", LDFlags: "-s -w",
+	}
+	return helm.Ensure(ctx, report)
+}

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -92,22 +94,16 @@ func (c *CloudStack) Admin(ctx context.Context, command string, params map[strin
 	if !ok {
 		return answer, nil
 	}
-	for {
-		job := must.Get(c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id}))
-		switch status, _ := job["jobstatus"].(float64); status {
-		case 0:
-		case 1:
-			result, _ := job["jobresult"].(map[string]any)
-			return result, nil
-		default:
-			return nil, fmt.Errorf("%s: the job failed: %v", command, job["jobresult"])
+	var result map[string]any
+	err = wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
+		job, err := c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id})
+		if err == nil && job["jobstatus"] == 2.0 {
+			err = fmt.Errorf("%s: the job failed: %v", command, job["jobresult"])
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pollPeriod):
-		}
-	}
+		result, _ = job["jobresult"].(map[string]any)
+		return job["jobstatus"] == 1.0, err
+	})
+	return result, err
 }
 
 func (c *CloudStack) call(ctx context.Context, command string, params map[string]string) (_ map[string]any, err error) {

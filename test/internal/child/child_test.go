@@ -61,13 +61,7 @@ func TestStopKillsTheGroup(t *testing.T) {
 		t.Errorf("exit code %d, want 137", got)
 	}
 	// The child's own child is in the same group.
-	deadline := time.Now().Add(time.Minute)
-	for syscall.Kill(-p.PID(), 0) == nil {
-		if time.Now().After(deadline) {
-			t.Fatal("a process of the group is still there")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	require.Eventually(t, func() bool { return syscall.Kill(-p.PID(), 0) != nil }, time.Minute, 5*time.Millisecond, "a process of the group is still there")
 }
 
 func TestHostname(t *testing.T) {
@@ -90,15 +84,8 @@ func TestHostname(t *testing.T) {
 
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	require.Eventually(t, func() bool {
 		b, err := os.ReadFile(p.Log)
-		if err == nil && strings.Contains(string(b), text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no %q in the log: %q", text, b)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err == nil && strings.Contains(string(b), text)
+	}, time.Minute, 5*time.Millisecond, "no %q in the log", text)
 }

@@ -4,6 +4,7 @@
 package console
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -80,4 +81,21 @@ func Main(name string, p Program) int {
 	}
 	_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	return ExitFailure
+}
+
+// Lines returns the lines that are typed, until the input ends. Nothing else can read from the input afterwards.
+func Lines(ctx context.Context, in *os.File) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		scan := bufio.NewScanner(in)
+		for scan.Scan() {
+			select {
+			case lines <- scan.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
 }

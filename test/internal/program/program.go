@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/csccm/csccm/test/internal/must"
@@ -224,23 +225,45 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	if err != nil {
 		return nil, err
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			waiting()
+			return false, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, errors.Join(err, f.Close()))
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// printPeriod is the time between lines where the output is not a terminal, which cannot redraw a line.
+const printPeriod = 15 * time.Second
+
+// Print returns a function that writes progress to w: first what is built and how
+// long that takes, then, on a terminal, one line that is redrawn, elsewhere a line
+// every printPeriod.
+func Print(w io.Writer) func(Progress) {
+	f, ok := w.(*os.File)
+	terminal := ok && term.IsTerminal(int(f.Fd())) // #nosec G115 -- a descriptor fits
+	said, first := -printPeriod, true
+	return func(p Progress) {
+		if first {
+			first = false
+			_, _ = fmt.Fprintf(w, "Building %s from source. This takes %s, once; the result is cached.\n", p.Program.What, p.Program.Takes)
 		}
-		waiting()
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, ctx.Err()
-		case <-tick.C:
+		switch {
+		case terminal && p.Finished:
+			_, _ = fmt.Fprintf(w, "\r\033[K  built in %s\n", p.Elapsed.Round(time.Second))
+		case p.Finished:
+			_, _ = fmt.Fprintf(w, "  built in %s\n", p.Elapsed.Round(time.Second))
+		case terminal:
+			_, _ = fmt.Fprintf(w, "\r\033[K  %s", p)
+		case p.Elapsed-said >= printPeriod:
+			said = p.Elapsed
+			_, _ = fmt.Fprintf(w, "  %s\n", p)
 		}
 	}
 }
