@@ -75,23 +75,17 @@ func (p *Plane) apiServerArgs(o Options) []string {
 }
 
 func (p *Plane) controllerManagerArgs(o Options) []string {
-	kubeconfig := p.file("kube-controller-manager.kubeconfig")
-	args := []string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--secure-port=0", // nothing connects to it, and a port that was free may be taken when it starts
-		"--leader-elect=false",
+	args := append(p.schedulerArgs("kube-controller-manager"),
 		"--use-service-account-credentials=true",
-		"--service-account-private-key-file=" + p.pki.path("sa.key"),
-		"--root-ca-file=" + p.pki.path("ca.crt"),
-		"--cluster-signing-cert-file=" + p.pki.path("ca.crt"),
-		"--cluster-signing-key-file=" + p.pki.path("ca.key"),
+		"--service-account-private-key-file="+p.pki.path("sa.key"),
+		"--root-ca-file="+p.pki.path("ca.crt"),
+		"--cluster-signing-cert-file="+p.pki.path("ca.crt"),
+		"--cluster-signing-key-file="+p.pki.path("ca.key"),
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
 		"--allocate-node-cidrs=false",
-		"--client-ca-file=" + p.pki.path("ca.crt"),
-		"--requestheader-client-ca-file=" + p.pki.path("front-proxy-ca.crt"),
-	}
+		"--client-ca-file="+p.pki.path("ca.crt"),
+		"--requestheader-client-ca-file="+p.pki.path("front-proxy-ca.crt"),
+	)
 	if o.NodeGrace > 0 {
 		// The monitor period must be well below the grace period.
 		args = append(args,
@@ -101,13 +95,14 @@ func (p *Plane) controllerManagerArgs(o Options) []string {
 	return args
 }
 
-func (p *Plane) schedulerArgs() []string {
-	kubeconfig := p.file("kube-scheduler.kubeconfig")
+// schedulerArgs returns the flags of the scheduler, which the controller manager has, too.
+func (p *Plane) schedulerArgs(name string) []string {
+	kubeconfig := p.file(name + ".kubeconfig")
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--secure-port=0", // as for the controller manager
+		"--secure-port=0", // nothing connects to it, and a port that was free may be taken when it starts
 		"--leader-elect=false",
 	}
 }

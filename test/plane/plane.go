@@ -170,7 +170,7 @@ const apiComponents = 2
 // startControllers starts the controller manager and the scheduler.
 func (p *Plane) startControllers(ctx context.Context, o Options) error {
 	err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...)
-	return errors.Join(err, p.run(ctx, "kube-scheduler", p.schedulerArgs()...))
+	return errors.Join(err, p.run(ctx, "kube-scheduler", p.schedulerArgs("kube-scheduler")...))
 }
 
 // stopControllers kills the controller manager and the scheduler.

@@ -6,10 +6,8 @@
 package realnode
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,12 +35,8 @@ func hierarchies() []hierarchy { return used(allHierarchies()) }
 
 // allHierarchies returns all mounted hierarchies. Container runtimes create cgroups in each of them.
 func allHierarchies() []hierarchy {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	return parseHierarchies(f)
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	return parseHierarchies(text)
 }
 
 // used returns the hierarchies that hold limits: those of v1 when v1 controllers are
@@ -53,14 +47,10 @@ func used(all []hierarchy) []hierarchy {
 }
 
 // parseHierarchies parses mountinfo, see proc_pid_mountinfo(5).
-func parseHierarchies(r io.Reader) []hierarchy {
+func parseHierarchies(mountinfo []byte) []hierarchy {
 	var all []hierarchy
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		left, right, ok := strings.Cut(lines.Text(), " - ")
-		if !ok {
-			continue
-		}
+	for _, line := range lines(mountinfo) {
+		left, right, _ := strings.Cut(line, " - ")
 		at, about := strings.Fields(left), strings.Fields(right)
 		if len(at) < 5 || len(about) < 3 {
 			continue
@@ -83,10 +73,8 @@ func lacking(all []hierarchy) []string {
 	for _, h := range all {
 		controllers := h.controllers
 		if h.v2 {
-			b, err := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
-			if err == nil {
-				controllers = strings.Fields(string(b))
-			}
+			b, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
+			controllers = strings.Fields(string(b))
 		}
 		for _, c := range controllers {
 			have[c] = true
@@ -103,19 +91,14 @@ func (h hierarchy) make(name string) (err error) {
 		// A cgroup has only the controllers that cgroup.subtree_control of its parent enables.
 		must.OK(h.delegate(h.path))
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- a cgroup
-		return err
-	}
+	must.OK(os.MkdirAll(dir, 0o755)) // #nosec G301 -- a cgroup
 	if h.v2 {
 		return h.delegate(dir)
 	}
 	if slices.Contains(h.controllers, "cpuset") {
 		// A new v1 cpuset is empty, and no process can run in an empty one.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file)) // #nosec G304 -- a cgroup
-			if err != nil {
-				return err
-			}
+			b := must.Get(os.ReadFile(filepath.Join(filepath.Dir(dir), file))) // #nosec G304 -- a cgroup
 			must.OK(os.WriteFile(filepath.Join(dir, file), b, 0o600))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,7 +44,7 @@ func TestParseHierarchies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, h := range used(parseHierarchies(strings.NewReader(c.mounts))) {
+			for _, h := range used(parseHierarchies([]byte(c.mounts))) {
 				got = append(got, h.path)
 				assert.Equal(t, c.v2, h.v2, h.path)
 			}
@@ -58,7 +57,7 @@ func TestParseHierarchies(t *testing.T) {
 
 func TestLacking(t *testing.T) {
 	t.Parallel()
-	if got := lacking(used(parseHierarchies(strings.NewReader(v1Mounts)))); len(got) > 0 {
+	if got := lacking(used(parseHierarchies([]byte(v1Mounts)))); len(got) > 0 {
 		t.Errorf("v1 lacks %v", got)
 	}
 	if got := lacking(nil); !slices.Equal(got, needed()) {

@@ -6,7 +6,6 @@
 package realnode
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"os"
@@ -57,11 +56,7 @@ func (m Machine) Added(before Machine) []string {
 }
 
 func lines(text []byte) []string {
-	var all []string
-	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-		all = append(all, s.Text())
-	}
-	return all
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
 func entries(dir string) ([]string, error) {

@@ -7,12 +7,11 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -40,16 +39,16 @@ type Outside struct {
 func NewOutside(ctx context.Context, public netip.Prefix) (_ *Outside, err error) {
 	defer must.Return(&err)
 	if _, err := os.Stat(outsideFile); err != nil {
-		must.OK(ip(ctx,
-			[]string{"netns", "add", outsideName},
-			[]string{"link", "add", outsideLink, "type", "veth", "peer", "name", "eth0", "netns", outsideName},
-			[]string{"address", "add", outsideHere + "/30", "dev", outsideLink},
-			[]string{"link", "set", outsideLink, "up"},
-			[]string{"-n", outsideName, "link", "set", "lo", "up"},
-			[]string{"-n", outsideName, "address", "add", outsidePeer + "/30", "dev", "eth0"},
-			[]string{"-n", outsideName, "link", "set", "eth0", "up"},
-			[]string{"-n", outsideName, "route", "add", public.Masked().String(), "via", outsideHere},
-		))
+		must.OK(ip(ctx, "", "netns add "+outsideName))
+		must.OK(ip(ctx, "",
+			"link add "+outsideLink+" type veth peer name eth0 netns "+outsideName,
+			"address add "+outsideHere+"/30 dev "+outsideLink,
+			"link set "+outsideLink+" up"))
+		must.OK(ip(ctx, outsideName,
+			"link set lo up",
+			"address add "+outsidePeer+"/30 dev eth0",
+			"link set eth0 up",
+			"route add "+public.Masked().String()+" via "+outsideHere))
 	}
 	ns, err := os.Open(outsideFile)
 	return &Outside{ns: ns, known: map[netip.Addr]bool{}}, err
@@ -59,27 +58,21 @@ func NewOutside(ctx context.Context, public netip.Prefix) (_ *Outside, err error
 func (o *Outside) Add(ctx context.Context, clients ...netip.Addr) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var here, there strings.Builder
+	var here, there []string
 	for _, a := range clients {
 		if !o.known[a] {
-			fmt.Fprintf(&here, "route replace %s via %s\n", a, outsidePeer)
-			fmt.Fprintf(&there, "route replace local %s dev lo\n", a)
+			here = append(here, fmt.Sprintf("route replace %s via %s", a, outsidePeer))
+			there = append(there, fmt.Sprintf("route replace local %s dev lo", a))
 		}
 	}
-	for _, batch := range []struct {
-		args  []string
-		lines string
-	}{{[]string{"-batch", "-"}, here.String()}, {[]string{"-n", outsideName, "-batch", "-"}, there.String()}} {
-		cmd := exec.CommandContext(ctx, ipProgram, batch.args...) // #nosec G204 -- ours
-		cmd.Stdin = strings.NewReader(batch.lines)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", strings.Join(batch.args, " "), err, out)
-		}
+	if len(here) == 0 {
+		return nil
 	}
+	err := errors.Join(ip(ctx, "", here...), ip(ctx, outsideName, there...))
 	for _, a := range clients {
-		o.known[a] = true
+		o.known[a] = err == nil
 	}
-	return nil
+	return err
 }
 
 // Do runs a function in the namespace: sockets that it opens on its own goroutine belong to it for good.
