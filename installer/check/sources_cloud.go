@@ -120,7 +120,7 @@ func cloudSources() map[decide.Source]source {
 
 // readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the current rule of
 // a Service: they say whose a rule is.
-func readBalancers(ctx context.Context, r *reading, f *Facts) error {
+func readBalancers(ctx context.Context, r *reading, f *Facts) (err error) {
 	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
 		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
 	})
@@ -132,21 +132,10 @@ func readBalancers(ctx context.Context, r *reading, f *Facts) error {
 			odd = append(odd, it.RuleID)
 		}
 	}
-	members, err := cluster.Each(ctx, odd, func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
-		list, err := r.CloudStack.ListLoadBalancerMembers(ctx, *id)
-		if cloudstack.IsNotFound(err) {
-			return nil, nil // deleted since the list was read
-		}
-		return list, err
-	})
-	if err != nil {
-		return err
+	if f.OddMembers, err = lbrules.ReadMembers(ctx, r.CloudStack, odd); err == nil {
+		f.Rules = rules
 	}
-	f.Rules, f.OddMembers = rules, decide.Members{}
-	for i, id := range odd {
-		f.OddMembers[id] = members[i]
-	}
-	return nil
+	return err
 }
 
 // enough is how many rules or VMs there may be for all Services to be planned: the members of the rules cost a call for each of
@@ -167,11 +156,7 @@ func readPlans(ctx context.Context, r *reading, f *Facts) error {
 		f.PlanErr = err
 		return nil //nolint:nilerr // LB-001 shows it
 	}
-	nodes := make([]*corev1.Node, 0, len(f.Nodes))
-	for i := range f.Nodes {
-		nodes = append(nodes, &f.Nodes[i])
-	}
-	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, nodes)
+	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, f.Nodes)
 	if err != nil {
 		return err
 	}

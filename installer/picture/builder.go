@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
@@ -26,9 +27,9 @@ import (
 type builder struct {
 	*Page
 	objects  map[string]*model.Object
-	order    []string
 	links    []model.Link
 	compared []model.Node
+	planned  []model.Plan // of Services for which the controller would do something, or which it refuses
 
 	handled  []*corev1.Service
 	plans    []*plan.Service // by name
@@ -38,10 +39,8 @@ type builder struct {
 	changes  map[string]string    // what is planned for a rule or port forwarding, by its id
 	recorded map[string]string    // id of the Service's object by the id of a port forwarding that its plan calls its own
 	found    map[string][]finding
-	orphans  map[string]string // why, by what doctor calls it
 	byName   map[string]string // id of an object on the map by what doctor calls it
 	nodeOfVM map[string]string // id of the node's object by the VM's id
-	vmOfNode map[string]cloudstack.VirtualMachine
 	usedVMs  map[string]bool
 }
 
@@ -54,8 +53,8 @@ type finding struct {
 func newBuilder(p *Page) *builder {
 	b := &builder{
 		Page: p, objects: map[string]*model.Object{}, owners: map[string]string{}, changes: map[string]string{}, recorded: map[string]string{},
-		members: p.Members(), next: decide.NextTries(p.Logs), found: map[string][]finding{}, orphans: map[string]string{}, byName: map[string]string{},
-		nodeOfVM: map[string]string{}, vmOfNode: map[string]cloudstack.VirtualMachine{}, usedVMs: map[string]bool{},
+		members: p.Members(), next: decide.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
+		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
 	for i := range p.Services {
 		svc := &p.Services[i]
@@ -72,15 +71,13 @@ func newBuilder(p *Page) *builder {
 	for _, name := range slices.Sorted(maps.Keys(p.Planned)) {
 		planned := p.Planned[name]
 		b.plans = append(b.plans, planned)
-		if planned.Actual != nil {
-			for i := range planned.Actual.Addresses {
-				for _, f := range planned.Actual.Addresses[i].OwnForwards() { // by their tags or by the Service's record
-					b.recorded[f.ID] = serviceID(name)
-				}
+		for _, a := range ptr.Deref(planned.Actual, lbplan.Actual{}).Addresses {
+			for _, f := range a.OwnForwards() { // by their tags or by the Service's record
+				b.recorded[f.ID] = serviceID(name)
 			}
 		}
 		for i := range planned.Actions {
-			if act := planned.Actions[i].Step; act.Port != 0 && act.ItemID != "" {
+			if act := &planned.Actions[i]; act.Port != 0 && act.ItemID != "" {
 				b.changes[act.ItemID] = act.Label()
 			}
 		}
@@ -95,17 +92,14 @@ func newBuilder(p *Page) *builder {
 			continue
 		}
 		for _, o := range r.Objects {
-			key := nameOf(&o)
-			health := map[check.Outcome]model.Health{check.Failed: model.HealthError, check.Warning: model.HealthWarning}[r.Outcome]
-			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), health})
-			if r.Code == "LB-003" {
-				b.orphans[key] = o.Message
+			f := finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), model.HealthWarning}
+			switch {
+			case r.Code == "LB-003":
+				f.health = model.HealthOrphan
+			case r.Outcome == check.Failed:
+				f.health = model.HealthError
 			}
-		}
-	}
-	for i := range p.Nodes {
-		if vm, known := p.VM(&p.Nodes[i]); known {
-			b.vmOfNode[p.Nodes[i].Name], b.nodeOfVM[vm.ID] = vm, nodeID(p.Nodes[i].Name)
+			b.found[nameOf(&o)] = append(b.found[nameOf(&o)], f)
 		}
 	}
 	return b
@@ -129,7 +123,6 @@ func (b *builder) add(o model.Object) *model.Object {
 		o.Health = model.HealthOK
 	}
 	b.objects[o.ID] = &o
-	b.order = append(b.order, o.ID)
 	return &o
 }
 
@@ -150,11 +143,17 @@ func worsen(o *model.Object, to model.Health, why string) {
 	}
 }
 
-// diagnose adds what doctor found about an object.
+// diagnose adds what doctor found about an object, which it calls key.
 func (b *builder) diagnose(o *model.Object, key string) {
+	b.byName[key] = o.ID
 	for _, f := range b.found[key] {
 		worsen(o, f.health, f.text)
 	}
+}
+
+// orphaned reports whether doctor calls an object one of no Service.
+func (b *builder) orphaned(key string) bool {
+	return slices.ContainsFunc(b.found[key], func(f finding) bool { return f.health == model.HealthOrphan })
 }
 
 // csccm is a command line for this cluster.

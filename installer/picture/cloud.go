@@ -22,8 +22,8 @@ var yes = map[bool]string{true: "yes"}
 // addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
 func (b *builder) addresses() {
 	users := map[string]sets.Set[string]{} // ids of Services by id of the address
-	use := func(address, service, orphan string) {
-		if service != "" || orphan != "" {
+	use := func(address, service, key string) {
+		if service != "" || b.orphaned(key) {
 			users[address] = users[address].Union(sets.New(service).Delete(""))
 		}
 	}
@@ -31,11 +31,11 @@ func (b *builder) addresses() {
 	for i := range b.Addresses {
 		a := &b.Addresses[i]
 		ids[a.Address] = a.ID
-		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], b.orphans["PublicIpAddress "+a.Address])
+		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], "PublicIpAddress "+a.Address)
 	}
 	for i := range b.AllRules {
 		r := &b.AllRules[i]
-		use(r.PublicIPID, b.owner(r), b.orphans["LoadBalancerRule "+r.Name])
+		use(r.PublicIPID, b.owner(r), "LoadBalancerRule "+r.Name)
 	}
 	for i := range b.Forwards {
 		use(b.Forwards[i].PublicIPID, b.forwardOwner(&b.Forwards[i]), "")
@@ -52,15 +52,11 @@ func (b *builder) addresses() {
 			continue
 		}
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
-		b.byName["PublicIpAddress "+a.Address] = o.ID
 		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
 			"Acquired", a.Allocated, "Source NAT", yes[a.SourceNAT], "Static NAT", yes[a.StaticNAT],
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
-		switch {
-		case b.orphans["PublicIpAddress "+a.Address] != "":
-			worsen(o, model.HealthOrphan, b.orphans["PublicIpAddress "+a.Address])
-		case a.State != "" && a.State != "Allocated":
+		if a.State != "" && a.State != "Allocated" {
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
 		if len(services) > 1 {
@@ -78,12 +74,9 @@ func (b *builder) addresses() {
 const maxMemberLinks = 4000
 
 func (b *builder) rules() {
-	all, poolOf := 0, map[string]string{}
+	all := 0
 	for _, members := range b.members {
 		all += len(members)
-	}
-	for i := range b.Nodes {
-		poolOf[b.vmOfNode[b.Nodes[i].Name].ID] = pool(&b.Nodes[i])
 	}
 	for i := range b.AllRules {
 		r := &b.AllRules[i]
@@ -107,11 +100,11 @@ func (b *builder) rules() {
 			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
 		pools := map[string]bool{}
 		for _, vm := range members {
-			if name := poolOf[vm]; all <= maxMemberLinks || name == "" {
+			if n := b.objects[b.nodeOfVM[vm]]; all <= maxMemberLinks || n == nil {
 				b.toMachine(o.ID, vm)
-			} else if !pools[name] {
-				pools[name] = true
-				b.link(o.ID, model.GroupID(model.KindNode, name), "")
+			} else if !pools[n.Group] {
+				pools[n.Group] = true
+				b.link(o.ID, model.GroupID(model.KindNode, n.Group), "")
 			}
 		}
 	}
@@ -155,12 +148,9 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 		return nil
 	}
 	o := b.add(of)
-	b.byName[key] = o.ID
 	b.link(address, o.ID, port)
 	switch change := b.changes[id]; {
-	case owner == "" && b.orphans[key] != "":
-		worsen(o, model.HealthOrphan, b.orphans[key])
-	case owner == "":
+	case owner == "" && !b.orphaned(key):
 		worsen(o, model.HealthForeign, "not made for a Service of this cluster")
 	case change != "":
 		worsen(o, b.changing(owner), "planned: "+change)
@@ -169,8 +159,8 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 	}
 	if owner != "" {
 		o.Group = b.objects[owner].Group
-		b.diagnose(o, key)
 	}
+	b.diagnose(o, key)
 	return o
 }
 
@@ -190,7 +180,7 @@ func (b *builder) ghosts() {
 			continue
 		}
 		for i := range p.Actions {
-			kind, act := model.KindRule, p.Actions[i].Step
+			kind, act := model.KindRule, &p.Actions[i]
 			if act.OnForward() {
 				kind = model.KindForward
 			}

@@ -32,7 +32,6 @@ func (b *builder) services() {
 	for _, svc := range b.handled {
 		name := svc.Namespace + "/" + svc.Name
 		o := b.add(model.Object{ID: serviceID(name), Kind: model.KindService, Name: svc.Name, Group: svc.Namespace})
-		b.byName["Service "+name] = o.ID
 		var ports, ips []string
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, portText(int(p.Port), cmp.Or(string(p.Protocol), "TCP")))
@@ -75,16 +74,27 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		worsen(o, model.HealthPending, "the Service has no address yet")
 	}
 	if p := b.Planned[name]; p != nil {
-		n := len(p.Actions)
+		planned, n := model.Plan{Service: o.ID}, len(p.Actions)
+		for i := range p.Actions {
+			planned.Actions = append(planned.Actions, model.Action{Sign: p.Actions[i].Sign(), Label: plan.Text(&p.Actions[i])})
+		}
+		if p.Pending > 0 {
+			planned.Actions = append(planned.Actions, model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})
+		}
 		switch {
 		case p.Error != "":
-			worsen(o, model.HealthWarning, "no plan: "+p.Error)
+			planned.Refusal = "no plan: " + p.Error
+			worsen(o, model.HealthWarning, planned.Refusal)
 		case p.Refusal != nil:
+			planned.Refusal, planned.Remedy = p.Refusal.Message, p.Refusal.Remedy
 			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
 		case n > 0 && served && svc.DeletionTimestamp == nil && !onlyChanges(p):
 			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", english.Plural(n, "action", "")))
-		case n > 0 || p.Pending > 0:
+		case len(planned.Actions) > 0:
 			worsen(o, model.HealthPending, english.Plural(n, "action", "")+" planned")
+		}
+		if planned.Refusal != "" || len(planned.Actions) > 0 {
+			b.planned = append(b.planned, planned)
 		}
 		for _, notice := range p.Notices {
 			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // the Node says so itself
@@ -101,16 +111,9 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 // onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is served all
 // the time.
 func onlyChanges(p *plan.Service) bool {
-	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool {
+	return !slices.ContainsFunc(p.Actions, func(a lbplan.Step) bool {
 		return a.Held || a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
 	})
-}
-
-func eventTime(e *corev1.Event) time.Time {
-	if e.Series != nil {
-		return e.Series.LastObservedTime.Time
-	}
-	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }
 
 func portText(port int, protocol string) string {
@@ -151,7 +154,6 @@ func (b *builder) nodes() {
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(n)})
-		b.byName["Node "+n.Name] = o.ID
 		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = strings.ReplaceAll(string(v.Verdict), "-", " "), v.Reason()
@@ -172,7 +174,8 @@ func (b *builder) nodes() {
 		if node.HasTaint(n) {
 			worsen(o, model.HealthPending, "the controller has not initialised the node yet")
 		}
-		if vm, known := b.vmOfNode[n.Name]; known {
+		if vm, known := b.VM(n); known {
+			b.nodeOfVM[vm.ID] = o.ID
 			in.VMID, in.VMState, in.CloudStack = vm.ID, string(vm.State), vmAddresses(&vm)
 			b.link(o.ID, cloudID(model.KindVM, vm.ID), "")
 		} else if b.VMs != nil {

@@ -66,19 +66,19 @@ func Title(context string) string {
 func Of(p *Page) model.Snapshot {
 	b := newBuilder(p)
 	b.services()
+	b.nodes()
 	b.addresses()
 	b.rules()
 	b.forwards()
 	b.ghosts()
-	b.nodes()
 	b.machines()
 	out := model.Snapshot{
-		SchemaVersion: model.SchemaVersion, At: p.At, Title: p.Title, Plans: b.planned(), Checks: b.checks(), Nodes: b.compared,
+		SchemaVersion: model.SchemaVersion, At: p.At, Title: p.Title, Plans: b.planned, Checks: b.checks(), Nodes: b.compared,
 		Timeline: b.timeline(), Missing: slices.Clone(p.Missing), Sources: slices.Clone(p.Sources), Controller: b.controller(),
 		Views: []string{"checks", "plan", "timeline", "nodes"},
 	}
-	for _, id := range b.order {
-		out.Objects = append(out.Objects, *b.objects[id])
+	for _, o := range b.objects {
+		out.Objects = append(out.Objects, *o)
 	}
 	for _, l := range b.links {
 		if b.objects[l.From] != nil && (b.objects[l.To] != nil || strings.HasPrefix(l.To, model.GroupID(model.KindNode, ""))) {
@@ -130,53 +130,23 @@ func clean(v reflect.Value, text func(string) string) {
 
 // cleanFact judges a value together with its name: a word is a secret where its name says so.
 func cleanFact(f model.Fact, text func(string) string) model.Fact {
-	prefix := f.Name + ": "
-	whole := text(prefix + f.Value)
-	if len(whole) < len(prefix) || whole[:len(prefix)] != prefix {
-		return model.Fact{Name: text(f.Name), Value: text(f.Value)}
+	if value, kept := strings.CutPrefix(text(f.Name+": "+f.Value), f.Name+": "); kept {
+		return model.Fact{Name: f.Name, Value: value}
 	}
-	return model.Fact{Name: f.Name, Value: whole[len(prefix):]}
+	return model.Fact{Name: text(f.Name), Value: text(f.Value)}
 }
 
 // maxEntries is the length of the time line.
 const maxEntries = 200
 
-// planned are the plans of Services for which the controller would do something, or which it refuses.
-func (b *builder) planned() []model.Plan {
-	var out []model.Plan
-	for _, p := range b.plans {
-		id := serviceID(p.Service)
-		if b.objects[id] == nil {
-			continue
-		}
-		plan := model.Plan{Service: id}
-		for i := range p.Actions {
-			plan.Actions = append(plan.Actions, model.Action{Sign: p.Actions[i].Sign(), Label: p.Actions[i].Text()})
-		}
-		if p.Refusal != nil {
-			plan.Refusal, plan.Remedy = p.Refusal.Message, p.Refusal.Remedy
-		}
-		if p.Pending > 0 {
-			plan.Actions = append(plan.Actions, model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})
-		}
-		if p.Error != "" {
-			plan.Refusal = "no plan: " + p.Error
-		}
-		if plan.Refusal != "" || len(plan.Actions) > 0 {
-			out = append(out, plan)
-		}
-	}
-	return out
-}
-
-// statuses are what the page calls doctor's outcomes.
-var statuses = map[check.Outcome]string{check.OK: "ok", check.Warning: "warning", check.Failed: "error", check.Skipped: "skipped", check.Unknown: "unknown"}
-
 func (b *builder) checks() []model.Check {
 	var out []model.Check
 	for i := range b.Checks {
 		r := &b.Checks[i]
-		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: statuses[r.Outcome], Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
+		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: string(r.Outcome), Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
+		if r.Outcome == check.Failed {
+			c.Status = "error"
+		}
 		for _, o := range r.Objects {
 			c.Objects = append(c.Objects, model.About{ID: b.byName[nameOf(&o)], Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
 		}
@@ -198,7 +168,7 @@ func (b *builder) timeline() []model.Entry {
 	for i := range b.Events {
 		e := &b.Events[i]
 		entry := model.Entry{
-			At: eventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
+			At: decide.EventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
 		}
 		about := e.InvolvedObject.Name
 		switch e.InvolvedObject.Kind {

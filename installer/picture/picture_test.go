@@ -132,11 +132,7 @@ func TestHealth(t *testing.T) {
 	const web, rule, address, node = "service/team-0/web-0", "rule/rule-0", "address/ip-0", "node/worker-0"
 	planOf := func(p loadbalancer.Preview) *plan.Service {
 		p.Service = "team-0/web-0"
-		out := &plan.Service{Preview: p}
-		for _, a := range p.Actions {
-			out.Actions = append(out.Actions, plan.Action{Step: a})
-		}
-		return out
+		return &plan.Service{Preview: p}
 	}
 	on := func(kind, id string) []lbplan.Step {
 		return []lbplan.Step{{Kind: kind, On: lbplan.On{IP: ipOf(0)}, ItemID: id, Port: 80}}
@@ -255,9 +251,7 @@ func TestForwardOwners(t *testing.T) {
 			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever has the port forwarding
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", PrivatePort: 30053, Tags: c.tags}}
 			p := &plan.Service{Preview: loadbalancer.Preview{Service: service, Actual: &lbplan.Actual{Addresses: []lbplan.Address{{ID: "ip-0", Forwards: c.in}}}}}
-			for _, a := range c.actions {
-				p.Actions = append(p.Actions, plan.Action{Step: a})
-			}
+			p.Actions = c.actions
 			f.Planned = map[string]*plan.Service{"team-0/web-0": p}
 			s := Of(f)
 			o := find(&s, "forward/f")

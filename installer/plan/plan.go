@@ -7,21 +7,25 @@ package plan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/cloud-provider/service/helpers"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -51,36 +55,19 @@ type Settings struct {
 type Service struct {
 	loadbalancer.Preview
 	// Address is the address in the Service's status.
-	Address string   `json:"address,omitempty"`
-	Actions []Action `json:"actions"`
+	Address string `json:"address,omitempty"`
 	// Error is the read error because of which there is no plan.
 	Error string `json:"error,omitempty"`
 
 	cause error // the error in Error
 }
 
-// Action is an action that the controller would do for a Service.
-type Action struct {
-	plan.Step
-	// Held is true if the controller's policy does not allow the action.
-	Held bool
-}
-
-// Text is the action for a person.
-func (a *Action) Text() string {
+// Text is an action for a person.
+func Text(a *plan.Step) string {
 	if a.Held {
 		return a.Label() + " (held back by the policy)"
 	}
 	return a.Label()
-}
-
-// MarshalJSON adds heldByPolicy to the fields of the action.
-func (a Action) MarshalJSON() ([]byte, error) {
-	out, err := json.Marshal(a.Step)
-	if err == nil && a.Held {
-		out = append(out[:len(out)-1], `,"heldByPolicy":true}`...)
-	}
-	return out, err
 }
 
 // Summary counts Services and their actions.
@@ -103,29 +90,14 @@ type Previewer interface {
 	Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error)
 }
 
-// Make plans the selected Services that the controller handles. An error for one Service is in its plan. Make returns
-// an error only if the cluster cannot be read or if a name selects nothing.
-func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings Settings, selected Selection) (*Report, error) {
-	var err error
-	list := cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List)
-	nodeList := cluster.List(ctx, &err, kube.CoreV1().Nodes().List)
-	if err != nil {
-		return nil, err
-	}
-	services, err := selected.Of(list.Items)
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]*corev1.Node, 0, len(nodeList.Items))
-	for i := range nodeList.Items {
-		nodes = append(nodes, &nodeList.Items[i])
-	}
-	return Of(ctx, p, settings, services, nodes)
-}
-
-// Of plans these Services with these Nodes, all of the cluster. It returns an error only if ctx ends.
-func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.Service, nodes []*corev1.Node) (*Report, error) {
+// Of plans these Services with all Nodes of the cluster. An error for one Service is in its plan; Of returns an error
+// only if ctx ends.
+func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.Service, all []corev1.Node) (*Report, error) {
 	r := &Report{SchemaVersion: SchemaVersion, Settings: settings, Services: make([]*Service, len(services))}
+	nodes := make([]*corev1.Node, len(all))
+	for i := range all {
+		nodes[i] = &all[i]
+	}
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for i, svc := range services {
@@ -155,9 +127,10 @@ func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.
 }
 
 func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.Policy, err error) *Service {
-	out := &Service{Preview: preview, Actions: make([]Action, len(preview.Actions))}
-	for i, allowed := range policy.Allows(preview.Actions) {
-		out.Actions[i] = Action{Step: preview.Actions[i], Held: !allowed}
+	out := &Service{Preview: preview}
+	out.Actions = append([]plan.Step{}, preview.Actions...)
+	for i, allowed := range policy.Allows(out.Actions) {
+		out.Actions[i].Held = !allowed
 	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if out.Address = cmp.Or(in.IP, in.Hostname); out.Address != "" {
@@ -223,31 +196,100 @@ func Select(names []string) (Selection, error) {
 
 // Of returns the selected Services that the controller handles, sorted by namespace and name.
 func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
-	byName := map[string]*corev1.Service{}
 	var concerned []*corev1.Service
+	missing := sets.New(s...)
 	for i := range all {
 		svc := &all[i]
-		byName[svc.Namespace+"/"+svc.Name] = svc
-		if service.Handles(svc) {
+		name := svc.Namespace + "/" + svc.Name
+		named := missing.Has(name)
+		switch {
+		case !service.Handles(svc) && named:
+			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or it has a loadBalancerClass", name)
+		case service.Handles(svc) && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
 			concerned = append(concerned, svc)
 		}
+		missing.Delete(name)
 	}
-	for _, name := range s {
-		svc, found := byName[name]
-		switch {
-		case strings.HasSuffix(name, "/"):
-		case !found:
+	for _, name := range sets.List(missing) {
+		if !strings.HasSuffix(name, "/") {
 			return nil, report.Remedied(fmt.Errorf("%s is no Service of the cluster", name), "kubectl get services --all-namespaces")
-		case !service.Handles(svc):
-			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or it has a loadBalancerClass", name)
 		}
 	}
-	wanted := func(svc *corev1.Service) bool {
-		return len(s) == 0 || slices.Contains(s, svc.Namespace+"/"+svc.Name) || slices.Contains(s, svc.Namespace+"/")
-	}
-	concerned = slices.DeleteFunc(concerned, func(svc *corev1.Service) bool { return !wanted(svc) })
 	slices.SortFunc(concerned, func(a, b *corev1.Service) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return concerned, nil
+}
+
+// PreviewerOf returns what plans as the controller of a cluster's release does, and the settings that it found. A
+// clusterID that is not empty counts instead of the controller's own. change is that of provider.NewPreviewer.
+func PreviewerOf(
+	ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, change ...func(*service.Deps),
+) (*service.Previewer, Settings, error) {
+	options, from, err := Options(ctx, c.Kube, c.Namespace, release)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	options.ClusterID = cmp.Or(clusterID, options.ClusterID)
+	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client.Client, c.Kube, change...)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, From: from}, nil
+}
+
+// OfCluster makes the plan of a cluster's controller for the selected Services; see PreviewerOf.
+func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, selected Selection, progress *report.Progress) (*Report, error) {
+	progress.Step("asking CloudStack at %s", cs.Config.APIURL)
+	if err := cs.Client.Answers(ctx); err != nil {
+		progress.Fail("")
+		return nil, err
+	}
+	previewer, settings, err := PreviewerOf(ctx, c, cs, release, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	progress.Step("looking at the Services in CloudStack at %s", cs.Config.APIURL)
+	all := cluster.List(ctx, &err, c.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
+	if err != nil {
+		return nil, err
+	}
+	services, err := selected.Of(all)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Of(ctx, previewer.Round(time.Time{}), settings, services, nodes)
+	if err == nil {
+		progress.Done("%d", len(services))
+	}
+	return r, err
+}
+
+// Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
+// from names their source. Without a controller they are the defaults.
+func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
+	all, err := cluster.Workloads(ctx, kube, namespace, cluster.OfRelease(release))
+	if err != nil {
+		return o, "", err
+	}
+	for i := range all {
+		for c := range all[i].Pod.Containers {
+			args := slices.Concat(all[i].Pod.Containers[c].Command, all[i].Pod.Containers[c].Args)
+			if slices.ContainsFunc(args, func(a string) bool {
+				return strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=")
+			}) {
+				o = provider.DefaultOptions()
+				flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
+				flags.ParseErrorsAllowlist.UnknownFlags = true // the other ones of the cloud-provider framework
+				o.AddFlags(flags)
+				flags.StringVar(&o.ClusterName, "cluster-name", "", "")
+				if err := flags.Parse(args); err != nil {
+					return o, "", fmt.Errorf("the controller's flags: %w", err)
+				}
+				return o, all[i].String(), nil
+			}
+		}
+	}
+	return provider.DefaultOptions(), "the defaults", nil
 }

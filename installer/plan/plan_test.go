@@ -69,10 +69,10 @@ var previews = scripted{
 	}, nil),
 }
 
-func balancer(namespace, name string, change ...func(*corev1.Service)) *corev1.Service {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+func balancer(namespace, name string, change ...func(*corev1.Service)) corev1.Service {
+	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	for _, c := range change {
-		c(svc)
+		c(&svc)
 	}
 	return svc
 }
@@ -81,20 +81,33 @@ func serving(ip string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
 }
 
-func clusterObjects() []runtime.Object {
+func clusterObjects() []corev1.Service {
 	class := "other.example.org/lb"
-	return []runtime.Object{
+	return []corev1.Service{
 		balancer("shop", "web", serving("203.0.113.20")), balancer("shop", "api"), balancer("apps", "idle", serving("203.0.113.22")),
 		balancer("apps", "internal", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
 		balancer("apps", "classy", func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }),
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 	}
 }
 
-func TestMake(t *testing.T) {
+// makePlan plans Services of a cluster with one node.
+func makePlan(t *testing.T, settings Settings, names []string, all ...corev1.Service) (*Report, error) {
+	t.Helper()
+	selected, err := Select(names)
+	if err != nil {
+		return nil, err
+	}
+	services, err := selected.Of(all)
+	if err != nil {
+		return nil, err
+	}
+	return Of(t.Context(), previews, settings, services, make([]corev1.Node, 1))
+}
+
+func TestOf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		more    []runtime.Object
+		more    []corev1.Service
 		names   []string
 		policy  string
 		want    []string // Services
@@ -112,10 +125,10 @@ func TestMake(t *testing.T) {
 		"an empty one":       {names: []string{"none/"}},
 		"no-delete":          {names: []string{"shop/web"}, policy: "no-delete", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1}},
 		"dry-run":            {names: []string{"shop/web"}, policy: "dry-run", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3}},
-		"a failure":          {more: []runtime.Object{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
-		"an unknown outcome": {more: []runtime.Object{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
+		"a failure":          {more: []corev1.Service{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
+		"an unknown outcome": {more: []corev1.Service{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
 		"refused, with a port that it no longer has": {
-			more: []runtime.Object{balancer("z", "api", func(s *corev1.Service) {
+			more: []corev1.Service{balancer("z", "api", func(s *corev1.Service) {
 				s.Finalizers = []string{helpers.LoadBalancerCleanupFinalizer}
 				s.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}}
 			})},
@@ -128,11 +141,7 @@ func TestMake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var r *Report
-			selected, err := Select(c.names)
-			if err == nil {
-				r, err = Make(t.Context(), fake.NewClientset(append(clusterObjects(), c.more...)...), previews, Settings{Policy: c.policy}, selected)
-			}
+			r, err := makePlan(t, Settings{Policy: c.policy}, c.names, append(clusterObjects(), c.more...)...)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
@@ -151,7 +160,7 @@ func TestMake(t *testing.T) {
 
 func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
-	r, err := Make(t.Context(), fake.NewClientset(clusterObjects()...), previews, Settings{ClusterID: "c1", Policy: "no-delete"}, nil)
+	r, err := makePlan(t, Settings{ClusterID: "c1", Policy: "no-delete"}, nil, clusterObjects()...)
 	require.NoError(t, err)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -178,7 +187,7 @@ func TestReportAsJSON(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	objects := append(clusterObjects(), balancer("z", "leaving", serving("203.0.113.21")), balancer("z", "broken"))
-	report1, err := Make(t.Context(), fake.NewClientset(objects...), previews, Settings{ClusterID: "c1", Policy: "no-delete", From: "the defaults"}, nil)
+	report1, err := makePlan(t, Settings{ClusterID: "c1", Policy: "no-delete", From: "the defaults"}, nil, objects...)
 	require.NoError(t, err)
 	write := func(o TextOptions) string {
 		var b bytes.Buffer

@@ -70,7 +70,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		b.WriteString(style.Indented("  "+style.Marked(a.Sign())+" ", 4, a.Text()))
+		b.WriteString(style.Indented("  "+style.Marked(a.Sign())+" ", 4, Text(a)))
 	}
 	for _, n := range s.Notices {
 		y := report.SymbolArrow

@@ -13,16 +13,13 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -69,20 +66,12 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 
 // gather reads what all gates look at.
 func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error) {
-	c, release := e.Cluster, e.Release
-	var err error
-	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
-	services := cluster.List(ctx, &err, c.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	read, err := rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config)
 	if err != nil {
 		return nil, err
 	}
-	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
-	vms, err := inv.VMs(ctx, 0)
-	if err != nil {
-		return nil, fmt.Errorf("listing virtual machines: %w", err)
-	}
-	f := &Facts{Nodes: nodes, VMs: vms, Region: cs.Config.Region}
-	others, err := family.Find(ctx, c.Kube, release, c.Namespace)
+	f := &Facts{Nodes: read.Nodes, VMs: read.VMs, Region: cs.Config.Region}
+	others, err := family.Find(ctx, e.Cluster.Kube, e.Release, e.Cluster.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -97,19 +86,14 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 			f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", p)
 		}
 	}
-	for i := range nodes {
-		if kubelet.RunsCloudController(&nodes[i]) {
-			f.Cluster.add(gateOther, "another cloud controller manager is at work: the built-in one of the k3s or RKE2 server %s", nodes[i].Name)
+	for i := range f.Nodes {
+		if kubelet.RunsCloudController(&f.Nodes[i]) {
+			f.Cluster.add(gateOther, "another cloud controller manager is at work: the built-in one of the k3s or RKE2 server %s", f.Nodes[i].Name)
 		}
 	}
 	// Rules of the cluster's Services that still have names of older providers.
-	project, err := inv.ProjectID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	have, err := rules.Read(ctx, cs.Client, project)
-	if old := rules.MakePlan(rules.Inventory{Rules: have, Services: services}).Steps; len(old) > 0 {
+	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {
 		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", len(old))
 	}
-	return f, err
+	return f, nil
 }

@@ -16,14 +16,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/installer/engine/report"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -90,9 +87,9 @@ func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 // standing is the Service's rule of a port, with its address.
 func standing(a *plan.Actual, port int) (*plan.Address, *plan.Item) {
 	for i := range a.Addresses {
-		for j := range a.Addresses[i].Rules {
-			if r := &a.Addresses[i].Rules[j]; r.Owner == plan.Owned && r.StartPort == port {
-				return &a.Addresses[i], r
+		for _, r := range a.Addresses[i].OwnRules() {
+			if r.StartPort == port {
+				return &a.Addresses[i], &r
 			}
 		}
 	}
@@ -113,7 +110,7 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 	}{
 		{KindProtocol, "the protocol", protocol, want.Protocol, Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)}},
 		{KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm, Pin{annotation.Algorithm, have.Algorithm}},
-		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"), cmp.Or(minimal(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
+		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"), cmp.Or(shortest(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
 	} {
 		if d.was != d.wanted {
 			out = append(out, Difference{
@@ -155,31 +152,29 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 	return []Difference{d}
 }
 
-// reach returns the sources that reach a port: the rule lets them in, and the firewall where there is one. It is minimal and sorted.
+// reach returns the sources that reach a port: the rule lets them in, and the firewall where there is one.
 func reach(d *plan.Desired, a *plan.Address, r *plan.Item) string {
-	open := prefixes([]string{annotation.Anyone})
+	anyone := []string{annotation.Anyone}
+	open := anyone
 	if d.Firewall {
 		open = nil
 		for i := range a.Firewall {
 			f := &a.Firewall[i]
 			all, within := f.StartPort == 0 && f.EndPort == 0, f.StartPort <= r.StartPort && r.StartPort <= f.EndPort
 			if (f.Protocol == plan.ProtocolTCP || f.Protocol == "all") && (all || within) {
-				open = append(open, prefixes(f.CIDRs)...)
+				open = append(open, f.CIDRs...)
 			}
 		}
 	}
 	rule := r.CIDRs
 	if len(rule) == 0 {
-		rule = []string{annotation.Anyone}
+		rule = anyone
 	}
-	return minimal(annotation.Intersect(annotation.Normalise(open), prefixes(rule)))
+	return shortest(annotation.Intersect(prefixes(open), prefixes(rule)))
 }
 
-// minimal leaves out what another range holds.
-func minimal(in []netip.Prefix) string {
-	return strings.Join(annotation.Strings(slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(in, func(o netip.Prefix) bool { return o.Bits() < p.Bits() && o.Contains(p.Addr()) })
-	})), ",")
+func shortest(in []netip.Prefix) string {
+	return strings.Join(annotation.Strings(annotation.Aggregate(in)), ",")
 }
 
 func prefixes(in []string) []netip.Prefix {
@@ -191,37 +186,24 @@ func prefixes(in []string) []netip.Prefix {
 type comparison struct {
 	controller *service.Round
 	nodes      []*corev1.Node
-	rules      *rules.Plan
+	rules      rules.Plan
 }
 
-func (t *Taker) comparison(f *Facts, p *rules.Plan) (*comparison, error) {
-	policy, set, err := tenants.PolicyOf(f.Own.Words)
-	if err != nil {
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
+	c := &comparison{rules: rules.MakePlan(f.Rules, f.Services, nil, nil)}
+	for i := range f.Nodes {
+		c.nodes = append(c.nodes, &f.Nodes[i])
 	}
-	if !set { // csccm's controller is not there yet; csccm install plans its policy
-		policy = tenancy.Policy{}
+	previewer, _, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
+		d.API.Reader = renamed{d.API.Reader, &c.rules}
+		if !f.Own.Installed { // csccm install plans its policy
+			d.Tenancy = tenancy.Policy{}
+		}
+	})
+	if err == nil {
+		c.controller = previewer.Round(time.Now())
 	}
-	nodes, services := pointers(f.Nodes), pointers(f.Services)
-	api := loadbalancer.FromClient(t.API.Client)
-	api.Reader = renamed{api.Reader, p}
-	previewer := service.NewPreviewer(service.Deps{
-		Options: loadbalancer.Options{
-			ClusterIDs: func() []string { return f.ClusterIDs }, Commands: t.API.ListAPIs, HasParameter: t.API.HasParameter,
-		},
-		API: api, Mode: t.Config.LBMode, Inventory: t.inventory(t.Config.ProjectID), InventoryOf: func(project string) *inventory.Inventory { return t.inventory(project) },
-		Kube: t.Cluster.Kube, Tenancy: policy, Clock: clock.RealClock{},
-		Services: func() ([]*corev1.Service, error) { return services, nil }, Nodes: func() ([]*corev1.Node, error) { return nodes, nil },
-	}, func(context.Context) ([]*corev1.Service, error) { return services, nil })
-	return &comparison{previewer.Round(time.Now()), nodes, p}, nil
-}
-
-func pointers[T any](all []T) []*T {
-	out := make([]*T, len(all))
-	for i := range all {
-		out[i] = &all[i]
-	}
-	return out
+	return c, err
 }
 
 // renamed shows the rules as they will be.
@@ -246,15 +228,6 @@ func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBal
 	}), err
 }
 
-// compare returns what the controller does otherwise than what is there, and its plan.
-func (c *comparison) compare(ctx context.Context, svc *corev1.Service) ([]Difference, []plan.Step, error) {
-	preview, err := c.controller.Service(ctx, svc, c.nodes)
-	if err != nil {
-		return nil, nil, err
-	}
-	return differences(svc, &preview), preview.Actions, nil
-}
-
 // service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their differences are
 // gone, and no other one that needs consent has come.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
@@ -265,32 +238,30 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 		}
 	}
 	slices.Sort(p.Rules)
-	var actions []plan.Step
-	var err error
-	if p.Differences, actions, err = c.compare(ctx, svc); err != nil {
+	preview, err := c.controller.Service(ctx, svc, c.nodes)
+	if err != nil {
 		return p, err
 	}
+	p.Differences = differences(svc, &preview)
 	if pins := p.pins(); len(pins) > 0 {
 		copied := svc.DeepCopy()
 		for name, value := range pins {
 			metav1.SetMetaDataAnnotation(&copied.ObjectMeta, name, value)
 		}
-		kept, pinnedActions, err := c.compare(ctx, copied)
+		pinned, err := c.controller.Service(ctx, copied, c.nodes)
 		if err != nil {
 			return p, err
 		}
-		fail := slices.ContainsFunc(kept, func(k Difference) bool {
+		if slices.ContainsFunc(differences(copied, &pinned), func(k Difference) bool {
 			return k.Consent && !slices.ContainsFunc(p.Differences, func(d Difference) bool {
 				return d.Consent && d.Pin == nil && d.Kind == k.Kind && d.Port == k.Port
 			})
-		})
-		for i := range p.Differences {
-			if fail {
+		}) {
+			for i := range p.Differences {
 				p.Differences[i].Pin = nil
 			}
-		}
-		if p.Pinned = pin && !fail; p.Pinned {
-			actions = pinnedActions
+		} else if pin {
+			p.Pinned, preview = true, pinned
 			for _, name := range slices.Sorted(maps.Keys(pins)) {
 				p.Changes = append(p.Changes, fmt.Sprintf("~ set annotation %s=%q on the Service", name, pins[name]))
 			}
@@ -301,8 +272,8 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 			p.Changes = append(p.Changes, changeOf(s))
 		}
 	}
-	for i := range actions {
-		p.Changes = append(p.Changes, actions[i].Sign()+" "+actions[i].Label())
+	for _, a := range preview.Actions {
+		p.Changes = append(p.Changes, a.Sign()+" "+a.Label())
 	}
 	return p, nil
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -41,11 +42,12 @@ type env struct {
 
 func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	t.Helper()
-	cloud, s := testenv.Left(t, state)
-	e := &env{t: t, sim: cloud, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
+	sim, s := testenv.Left(t, state)
+	cs := &cloud.Cloud{Client: sim.Client(t, leftby.Account), Config: sim.Config(t, leftby.Account)}
+	e := &env{t: t, sim: sim, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
 	e.source = &Taker{
-		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()},
-		API: cloud.Client(t, leftby.Account), Config: cloud.Config(t, leftby.Account),
+		Env:   &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()},
+		Cloud: cs,
 	}
 	e.source.Cluster.Namespace = "kube-system"
 	leftby.Play(e.kube, func(s string) {
@@ -131,7 +133,7 @@ func (e *env) on(verb, resource string, do func() error) {
 // rules are the rules by id.
 func (e *env) rules() map[string]cloudstack.LoadBalancerRule {
 	e.t.Helper()
-	list, err := e.source.API.ListLoadBalancerRules(e.t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	list, err := e.source.Cloud.Client.ListLoadBalancerRules(e.t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(e.t, err)
 	out := map[string]cloudstack.LoadBalancerRule{}
 	for _, r := range list {

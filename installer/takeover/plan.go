@@ -26,17 +26,13 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check/tenants"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -52,9 +48,8 @@ type Options struct {
 type Taker struct {
 	*engine.Env
 	Options
-	API    *cloudapi.Client
-	Config *cloudstack.Config // of the controller
-	Plan   *Plan
+	Cloud *cloud.Cloud // with the controller's credentials
+	Plan  *Plan
 }
 
 // Order says which controller is started or stopped first; "" where there is no other controller.
@@ -178,59 +173,28 @@ func Named(list []string, service string) bool {
 
 // Facts is what a plan rests on.
 type Facts struct {
-	family.Controllers
-	Services   []corev1.Service
-	Nodes      []corev1.Node
-	VMs        *inventory.VMSnapshot
-	Rules      []rules.Rule
-	ClusterIDs []string // the cluster's ids in tags: the one that the controller will write, then former ones
-	project    string   // id
-}
-
-// inventory is that of a project by name or id.
-func (t *Taker) inventory(project string) *inventory.Inventory {
-	return inventory.New(t.API, inventory.Options{ProjectID: project, Zone: t.Config.Zone, NodeVMs: t.Config.NodeVMs})
+	*family.Controllers
+	*rules.Facts
 }
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
-func (t *Taker) Detect(ctx context.Context) (*Facts, error) {
-	kube := t.Cluster.Kube
-	controllers, err := family.Find(ctx, kube, t.Release, t.Cluster.Namespace)
-	if err != nil {
-		return nil, err
+func (t *Taker) Detect(ctx context.Context) (f *Facts, err error) {
+	f = &Facts{}
+	if f.Controllers, err = family.Find(ctx, t.Cluster.Kube, t.Release, t.Cluster.Namespace); err == nil {
+		f.Facts, err = rules.Read(ctx, t.Cluster.Kube, t.Cloud.Client, t.Cloud.Config)
 	}
-	f := &Facts{Controllers: *controllers}
-	id := cluster.IdentityOf(f.Own.Words)
-	id.Flag, id.Config, id.Former = cmp.Or(t.ClusterID, id.Flag), t.Config.ClusterID, t.Config.FormerClusterIDs
-	if f.ClusterIDs, err = id.Resolve(ctx, kube); err != nil {
-		return nil, err
-	}
-	f.Services = cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
-	f.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
-	if err != nil {
-		return nil, err
-	}
-	inv := t.inventory(t.Config.ProjectID)
-	if f.project, err = inv.ProjectID(ctx); err != nil {
-		return nil, err
-	}
-	if f.VMs, err = inv.VMs(ctx, 0); err != nil {
-		return nil, fmt.Errorf("list virtual machines: %w", err)
-	}
-	f.Rules, err = rules.Read(ctx, t.API, f.project)
 	return f, err
 }
 
 // MakePlan decides by the facts, and by what the controller would do. It changes nothing.
 func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
-	p := PlanOrder(&f.Controllers)
-	p.Values, p.project = values(f), f.project
-	named := rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)})
-	p.Steps = named.Steps
-	c, err := t.comparison(f, &named)
+	p := PlanOrder(f.Controllers)
+	p.Values, p.project = values(f), f.Project
+	c, err := t.comparison(ctx, f)
 	if err != nil {
 		return err
 	}
+	p.Steps = c.rules.Steps
 	for _, svc := range tenants.Balanced(f.Services) {
 		s, err := c.service(ctx, svc, Named(t.Pin, svc.Namespace+"/"+svc.Name))
 		if err != nil {

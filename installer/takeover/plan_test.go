@@ -173,13 +173,13 @@ func TestPlanWithForwards(t *testing.T) {
 	modes, _ := of(e)
 	require.Empty(t, modes, "TCP ports stay where they are")
 
-	e.source.Config.LBMode = annotation.Direct
+	e.source.Cloud.Config.LBMode = annotation.Direct
 	modes, pins := of(e)
 	require.NotEmpty(t, modes)
 	require.True(t, modes[0].Consent)
 	require.Equal(t, map[string]string{annotation.Mode: annotation.Proxy}, pins)
 
-	e.source.Config.LBMode = ""
+	e.source.Cloud.Config.LBMode = ""
 	web, err := e.kube.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})

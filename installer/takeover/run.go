@@ -5,7 +5,6 @@ package takeover
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,16 +13,17 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/installer/kube/rollout"
@@ -111,21 +111,85 @@ func (t *Taker) check() error {
 	}
 }
 
-// swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
-// already, csccm holds the lease meanwhile.
+// swap ends one controller and gives the rules the names that the other one knows; an undo gives the Services their
+// annotations back, too. Where the other one stands by already, csccm holds the lease meanwhile.
 func (t *Taker) swap(ctx context.Context) error {
-	running := slices.DeleteFunc(slices.Clone(t.Plan.Predecessors), func(p family.Predecessor) bool { return p.Wanted == 0 || !p.Replaceable() })
-	hold := len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed)
-	return t.whileHolding(ctx, hold, running, func() error {
-		for i := range running {
-			t.Progress.Step("Stopping %s", &running[i])
-			if err := t.stop(ctx, &running[i]); err != nil {
+	if err := t.check(); err != nil {
+		return err
+	}
+	p := t.Plan
+	ending, hold := p.Own.Workloads, len(p.Own.Workloads)+len(p.Services) > 0
+	if !p.Undo {
+		ending = slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 || !old.Replaceable() })
+		hold = len(ending) > 0 && (p.Order == OursFirst || p.Own.Installed)
+	}
+	return t.whileHolding(ctx, hold, ending, func() error {
+		if err := t.end(ctx, ending); err != nil {
+			return err
+		}
+		a := &rules.Applier{API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Undo: "csccm takeover --undo"}
+		if err := a.Apply(ctx, p.Steps, func(string, ...any) {}); err != nil {
+			return err
+		}
+		for i := range p.Services {
+			if s := &p.Services[i]; len(s.back) > 0 {
+				if err := rules.Annotate(ctx, t.Cluster.Kube, s.Service, s.back); err != nil && !apierrors.IsNotFound(err) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// end stops the old controllers or, for an undo, deletes ours, which an install or an upgrade makes again, and waits
+// until their last Pods are gone: also for those of ours that an undo that was killed has left.
+func (t *Taker) end(ctx context.Context, workloads []family.Predecessor) error {
+	gone := func(what, namespace string, o metav1.ListOptions) error {
+		if err := rollout.AwaitEnd(ctx, t.Env, what, namespace, o); err != nil {
+			return fmt.Errorf("%w; nothing was changed in CloudStack", err)
+		}
+		return nil
+	}
+	for i := range workloads {
+		w := &workloads[i]
+		what, do := "Stopping "+w.String(), t.stop
+		if t.Plan.Undo {
+			what, do = "Ending csccm's controller", t.remove
+		}
+		t.Progress.Step("%s", what)
+		if err := do(ctx, w); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("ending %s: %w", w, err)
+		}
+		if len(w.Selector) > 0 {
+			if err := gone(w.String(), w.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(w.Selector).String()}); err != nil {
 				return err
 			}
-			t.Progress.Done("its last Pod is gone")
 		}
-		return t.rename(ctx)
-	})
+		t.Progress.Done("its last Pod is gone")
+	}
+	if t.Plan.Undo {
+		return gone("release "+t.Release, t.Cluster.Namespace, cluster.OfRelease(t.Release))
+	}
+	return nil
+}
+
+// stop scales an old controller to nothing.
+func (t *Taker) stop(ctx context.Context, p *family.Predecessor) error {
+	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
+	if p.Kind != "DaemonSet" {
+		body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
+	}
+	return t.patch(ctx, p, body)
+}
+
+// remove deletes a workload.
+func (t *Taker) remove(ctx context.Context, w *family.Predecessor) error {
+	del := t.Cluster.Kube.AppsV1().Deployments(w.Namespace).Delete
+	if w.Kind == "DaemonSet" {
+		del = t.Cluster.Kube.AppsV1().DaemonSets(w.Namespace).Delete
+	}
+	return del(ctx, w.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 }
 
 // whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed holds the
@@ -146,17 +210,6 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 	}
 	t.Progress.Done("no controller leads meanwhile")
 	return errors.Join(do(), end())
-}
-
-// rename carries out the steps of the rules.
-func (t *Taker) rename(ctx context.Context) error {
-	a := &rules.Applier{API: t.API, ProjectID: t.Plan.project, Progress: t.Progress}
-	for _, s := range t.Plan.Steps {
-		if err := a.Apply(ctx, s); err != nil {
-			return report.Remedied(err, "run the same command again to go on, or go back with: csccm takeover --undo")
-		}
-	}
-	return nil
 }
 
 // awaitLeader waits until a controller leads.
@@ -180,7 +233,7 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 
 // verify reads the rules again: those that were to stay have their ids and addresses.
 func (t *Taker) verify(ctx context.Context) error {
-	have, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
+	have, err := t.Cloud.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
 	if err != nil {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}
@@ -213,18 +266,6 @@ func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) e
 	return nil
 }
 
-// stop scales a predecessor to nothing and waits until its last Pod is gone.
-func (t *Taker) stop(ctx context.Context, p *family.Predecessor) error {
-	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
-	if p.Kind != "DaemonSet" {
-		body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
-	}
-	if err := t.patch(ctx, p, body); err != nil {
-		return err
-	}
-	return t.awaitNoPods(ctx, p)
-}
-
 // markKept ends the takeover: later ones find no other controller.
 func (t *Taker) markKept(ctx context.Context) error {
 	for i := range t.Plan.Predecessors {
@@ -235,39 +276,8 @@ func (t *Taker) markKept(ctx context.Context) error {
 	return nil
 }
 
-func (t *Taker) awaitNoPods(ctx context.Context, p *family.Predecessor) error {
-	if len(p.Selector) == 0 {
-		return nil
-	}
-	err := rollout.AwaitEnd(ctx, t.Env, p.String(), p.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
-	if err != nil {
-		err = fmt.Errorf("%w; nothing was changed in CloudStack", err)
-	}
-	return err
-}
-
-// BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before. It is set together with the annotations
-// that keep the current state and before any rule is renamed, so that an undo needs nothing else; what a first run says stays.
+// BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before.
 const BeforeAnnotation = "csccm.io/before-takeover"
-
-// before is the value of the annotation.
-type before struct {
-	Annotations map[string]change `json:"annotations,omitempty"`
-	Rules       map[string]string `json:"rules,omitempty"` // names, by id
-}
-
-// change is an annotation that csccm set.
-type change struct {
-	Was *string `json:"was"` // null when it was not set
-	Set string  `json:"set"`
-}
-
-// beforeOf reads the annotation; recorded is false where there is none that can be read.
-func beforeOf(svc *corev1.Service) (b before, recorded bool) {
-	b = before{Annotations: map[string]change{}, Rules: map[string]string{}}
-	recorded = json.Unmarshal([]byte(svc.Annotations[BeforeAnnotation]), &b) == nil
-	return b, recorded
-}
 
 // record keeps on each Service what was, and sets the annotations that keep the current state, in one patch. The old
 // controllers do not heed these values, so nothing happens before the new one leads.
@@ -276,55 +286,18 @@ func (t *Taker) record(ctx context.Context) error {
 		return err
 	}
 	t.Progress.Step("Record of what was")
-	n := 0
+	pins := map[string]map[string]string{}
 	for i := range t.Plan.Services {
-		s := &t.Plan.Services[i]
-		pins, names := map[string]string{}, map[string]string{}
-		if Named(t.Pin, s.Service) {
-			pins = s.pins()
-		}
-		for _, r := range t.Plan.Steps {
-			if r.Service == s.Service {
-				names[r.RuleID] = r.Name
+		if s := &t.Plan.Services[i]; Named(t.Pin, s.Service) && len(s.pins()) > 0 {
+			pins[s.Service] = s.pins()
+			for _, name := range slices.Sorted(maps.Keys(s.pins())) {
+				t.Progress.Info("%s: %s=%q", s.Service, name, s.pins()[name])
 			}
 		}
-		if len(pins)+len(names) == 0 {
-			continue
-		}
-		if err := t.keep(ctx, s.Service, pins, names); err != nil {
-			return err
-		}
-		n++
 	}
-	t.Progress.Done("in annotations of %s", english.Plural(n, "Service", ""))
-	return nil
-}
-
-// keep annotates one Service with what was, and with pins.
-func (t *Taker) keep(ctx context.Context, service string, pins, names map[string]string) error {
-	namespace, name, _ := strings.Cut(service, "/")
-	svc, err := t.Cluster.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading Service %s: %w", service, err)
+	n, err := rules.Keep(ctx, t.Cluster.Kube, BeforeAnnotation, t.Plan.Steps, pins)
+	if err == nil {
+		t.Progress.Done("in annotations of %s", english.Plural(n, "Service", ""))
 	}
-	was, _ := beforeOf(svc)
-	maps.Copy(names, was.Rules)
-	was.Rules = names
-	set := map[string]*string{}
-	for _, a := range slices.Sorted(maps.Keys(pins)) {
-		c, again := was.Annotations[a]
-		if v, there := svc.Annotations[a]; there && !again {
-			c.Was = &v
-		}
-		c.Set = pins[a]
-		was.Annotations[a], set[a] = c, &c.Set
-		t.Progress.Info("%s: %s=%q", service, a, c.Set)
-	}
-	body, err := json.Marshal(was)
-	if err != nil {
-		return err
-	}
-	text := string(body)
-	set[BeforeAnnotation] = &text
-	return rules.Annotate(ctx, t.Cluster.Kube, service, set)
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -38,9 +39,9 @@ func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t
 	t.Helper()
-	inv := inventory.New(e.source.API, inventory.Options{})
-	r := loadbalancer.New(loadbalancer.FromClient(e.source.API.Client), loadbalancer.Options{
-		Book: noBook{}, ClusterIDs: func() []string { return f.ClusterIDs }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+	inv := inventory.New(e.source.Cloud.Client, inventory.Options{})
+	r := loadbalancer.New(loadbalancer.FromClient(e.source.Cloud.Client.Client), loadbalancer.Options{
+		Book: noBook{}, ClusterIDs: func() []string { return []string{"the-cluster"} }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, err := inv.Network(ctx, id, 0)
 			return loadbalancer.NetworkOf(&n), err
@@ -134,7 +135,7 @@ func TestTakeoverOrder(t *testing.T) {
 	require.Equal(t, "patch deployments", e.notes()[len(e.notes())-1], "the mark on the old one")
 	require.NotContains(t, strings.Join(e.notes(), "\n"), "delete")
 	require.Equal(t, "false", e.documented().Annotations[annotation.ProxyProtocol])
-	was, _ := beforeOf(e.documented())
+	was, _ := rules.RecordOf(e.documented(), BeforeAnnotation)
 	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 
 	// A second takeover finds nothing to do but to look.
@@ -187,7 +188,7 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 	taker := e.taker()
 	stuck := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "stuck", Labels: map[string]string{"k8s-app": "cloud-controller-manager"}}}
 	require.NoError(t, e.kube.Tracker().Add(stuck))
-	require.ErrorContains(t, taker.stop(t.Context(), &taker.Plan.Predecessors[0]), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
+	require.ErrorContains(t, taker.end(t.Context(), taker.Plan.Predecessors), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
 }
 
 // Somebody who takes the lease while csccm holds it may have acted meanwhile: that is said, not passed over.

@@ -10,24 +10,21 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services and
 // workloads. It is pure.
 func PlanUndo(f *Facts) *Plan {
-	p := &Plan{Undo: true, Own: f.Own, project: f.project}
+	p := &Plan{Undo: true, Own: f.Own, project: f.Project}
 	for i := range f.Services {
-		if was, recorded := beforeOf(&f.Services[i]); recorded {
+		if was, recorded := rules.RecordOf(&f.Services[i], BeforeAnnotation); recorded {
 			p.Services = append(p.Services, p.service(&f.Services[i], was, f.Rules))
 		}
 	}
@@ -45,7 +42,7 @@ func PlanUndo(f *Facts) *Plan {
 var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotation.SourceCIDRs, annotation.Mode}
 
 // service plans for one Service the rules that still have the names that the takeover gave them, and the annotations that it set.
-func (p *Plan) service(svc *corev1.Service, was before, now []rules.Rule) ServicePlan {
+func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
 	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
 	steps, stays := rules.Undo(svc, was.Rules, now)
 	for i := range steps {
@@ -105,65 +102,15 @@ func (p *Plan) needed() bool {
 // Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone gives rules
 // and annotations back what they had, then the old one starts. An undo that ended early is continued by running it again.
 func (t *Taker) Back() []engine.Step {
-	return []engine.Step{step("swap back", t.swapBack), step("start of the old controller", t.startOld)}
-}
-
-// swapBack ends our controller and gives rules and annotations back what they had, while csccm holds the lease.
-func (t *Taker) swapBack(ctx context.Context) error {
-	p := t.Plan
-	if err := t.check(); err != nil {
-		return err
-	}
-	return t.whileHolding(ctx, len(p.Own.Workloads)+len(p.Services) > 0, p.Own.Workloads, func() error {
-		if err := t.endOurs(ctx); err != nil {
-			return err
-		}
-		if err := t.rename(ctx); err != nil {
-			return err
-		}
-		for i := range p.Services {
-			if err := rules.Annotate(ctx, t.Cluster.Kube, p.Services[i].Service, p.Services[i].back); err != nil && !apierrors.IsNotFound(err) {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// endOurs deletes our workloads, which an install or an upgrade makes again, and waits for their last Pod: also for those
-// that an undo that was killed has left.
-func (t *Taker) endOurs(ctx context.Context) error {
-	t.Progress.Step("Ending csccm's controller")
-	apps, with := t.Cluster.Kube.AppsV1(), metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
-	for _, own := range t.Plan.Own.Workloads {
-		del := apps.Deployments(own.Namespace).Delete
-		if own.Kind == "DaemonSet" {
-			del = apps.DaemonSets(own.Namespace).Delete
-		}
-		if err := del(ctx, own.Name, with); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s: %w", &own, err)
-		}
-	}
-	all := &family.Predecessor{Kind: "release", Namespace: t.Cluster.Namespace, Name: t.Release, Selector: map[string]string{
-		cluster.NameLabel: cluster.ChartName, cluster.InstanceLabel: t.Release,
-	}}
-	if err := t.awaitNoPods(ctx, all); err != nil {
-		return err
-	}
-	t.Progress.Done("its last Pod is gone")
-	return nil
-}
-
-// startOld gives the old controllers their Pods back and waits until they work.
-func (t *Taker) startOld(ctx context.Context) error {
+	steps := []engine.Step{step("swap back", t.swap)}
 	for i := range t.Plan.Predecessors {
-		if err := t.start(ctx, &t.Plan.Predecessors[i]); err != nil {
-			return err
-		}
+		start := func(ctx context.Context) error { return t.start(ctx, &t.Plan.Predecessors[i]) }
+		steps = append(steps, step("start of the old controller", start))
 	}
-	return nil
+	return steps
 }
 
+// start gives an old controller its Pods back and waits until it works.
 func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	t.Progress.Step("Starting %s", old)
 	spec := fmt.Sprintf(`{"replicas":%d}`, old.Wanted)

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/testenv"
@@ -146,12 +147,14 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 func TestUndoPlanOfChangedThings(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
-	require.NoError(t, e.taker().keep(t.Context(), "default/documented", map[string]string{annotation.ProxyProtocol: "no"}, map[string]string{}))
-	was, _ := beforeOf(e.documented())
+	pins := map[string]map[string]string{"default/documented": {annotation.ProxyProtocol: "no"}}
+	_, err := rules.Keep(t.Context(), e.kube, BeforeAnnotation, nil, pins)
+	require.NoError(t, err)
+	was, _ := rules.RecordOf(e.documented(), BeforeAnnotation)
 	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 	svc := e.documented()
 	svc.Annotations[annotation.ProxyProtocol] = "v2"
-	was.Annotations[annotation.Addresses] = change{Set: "forged"} // by somebody who may write the Service
+	was.Annotations[annotation.Addresses] = rules.Change{Set: "forged"} // by somebody who may write the Service
 	forged, err := json.Marshal(was)
 	require.NoError(t, err)
 	svc.Annotations[annotation.Addresses], svc.Annotations[BeforeAnnotation] = "forged", string(forged)

@@ -281,8 +281,10 @@ func (p *Provider) SelfTest(ctx context.Context, out io.Writer) error {
 }
 
 // NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
-// makes no call to CloudStack.
-func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*service.Previewer, error) {
+// makes no call to CloudStack. change may replace parts of what the controller works with.
+func NewPreviewer(
+	ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface, change ...func(*service.Deps),
+) (*service.Previewer, error) {
 	p, err := assemble(cfg, o, client)
 	if err != nil {
 		return nil, err
@@ -291,7 +293,11 @@ func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client
 	if err := p.readClusterUID(ctx, kube); err != nil {
 		return nil, err
 	}
-	return service.NewPreviewer(p.serviceDeps(kube, nil), func(ctx context.Context) ([]*corev1.Service, error) {
+	deps := p.serviceDeps(kube, nil)
+	for _, c := range change {
+		c(&deps)
+	}
+	return service.NewPreviewer(deps, func(ctx context.Context) ([]*corev1.Service, error) {
 		// What the API server has in memory will do.
 		list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {

@@ -30,10 +30,10 @@ func openErrors(f *Facts) Finding {
 	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
 	for i := range f.Events {
 		e := &f.Events[i]
-		open := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
+		open := e.Type == corev1.EventTypeWarning && f.At.Sub(EventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
 		if open || slices.Contains(successes, e.Reason) {
 			key := corev1.ObjectReference{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-			if was := last[key]; was == nil || cmp.Or(eventTime(e).Compare(eventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
+			if was := last[key]; was == nil || cmp.Or(EventTime(e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
 				last[key] = e
 			}
 		}
@@ -41,7 +41,7 @@ func openErrors(f *Facts) Finding {
 	var objects []Object
 	for o, e := range last {
 		if !slices.Contains(successes, e.Reason) {
-			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s", e.Reason, f.At.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)))
+			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s", e.Reason, f.At.Sub(EventTime(e)).Round(time.Second), OneLine(e.Message)))
 		}
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
@@ -61,7 +61,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 		}
 		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
-		return c != nil && c.Status == "True" && (repaired || !eventTime(e).After(c.LastTransitionTime.Time))
+		return c != nil && c.Status == "True" && (repaired || !EventTime(e).After(c.LastTransitionTime.Time))
 	}
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == o.Name })
@@ -79,7 +79,8 @@ func FromCloud(e *corev1.Event) bool {
 	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
 }
 
-func eventTime(e *corev1.Event) time.Time {
+// EventTime is when an Event was last seen.
+func EventTime(e *corev1.Event) time.Time {
 	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)

@@ -22,11 +22,7 @@ import (
 
 // RulePlan returns what csccm migrate-rules would do.
 func (f *Facts) RulePlan() lbrules.Plan {
-	inv := lbrules.Inventory{Services: f.Services, NodeVMs: lbrules.NodeVMs(f.Nodes, f.VMs)}
-	for _, r := range f.Rules {
-		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: f.OddMembers[r.ID]})
-	}
-	return lbrules.MakePlan(inv)
+	return lbrules.MakePlan(f.Rules, f.Services, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
 }
 
 // ruleObjects returns the rules about which say has something to say.

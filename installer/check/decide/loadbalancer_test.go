@@ -63,8 +63,12 @@ func TestServices(t *testing.T) {
 	planned := func(p planner.Service) func(*Facts) {
 		return func(f *Facts) { f.Planned = map[string]*planner.Service{"default/web": &p} }
 	}
-	open := planner.Action{Step: plan.Step{Kind: plan.OpenFirewall, On: plan.On{IP: "203.0.113.11"}}}
-	held := planner.Action{Step: open.Step, Held: true}
+	open := plan.Step{Kind: plan.OpenFirewall, On: plan.On{IP: "203.0.113.11"}}
+	held := open
+	held.Held = true
+	would := func(a ...plan.Step) planner.Service {
+		return planner.Service{Preview: loadbalancer.Preview{Actions: a}}
+	}
 	tests := []struct {
 		name   string
 		change func(f *Facts)
@@ -84,10 +88,10 @@ func TestServices(t *testing.T) {
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"}}
 		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}}},
 		{"the plan is empty", planned(planner.Service{}), expect{OK, "1 Service", nil}},
-		{"the plan has actions", planned(planner.Service{Actions: []planner.Action{open, {Step: plan.Step{Kind: plan.TagRules}}, held, open}}),
+		{"the plan has actions", planned(would(open, plan.Step{Kind: plan.TagRules}, held, open)),
 			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}}},
 		{"a Service that was just changed is being worked on", func(f *Facts) {
-			planned(planner.Service{Actions: []planner.Action{open}})(f)
+			planned(would(open))(f)
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
 		}, expect{OK, "0 Services", nil}},
 		{"a new Service that is refused is given no time", func(f *Facts) {

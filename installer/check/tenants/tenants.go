@@ -159,12 +159,8 @@ func Addresses(addresses []cloudstack.PublicIP, rules []cloudstack.LoadBalancerR
 
 // foreign returns the addresses that carry rules which no Service has.
 func foreign(have []cloudstack.LoadBalancerRule, services []corev1.Service) map[string]bool {
-	inventory := rules.Inventory{Services: services}
-	for i := range have {
-		inventory.Rules = append(inventory.Rules, rules.Rule{LoadBalancerRule: have[i]})
-	}
 	out := map[string]bool{}
-	plan := rules.MakePlan(inventory)
+	plan := rules.MakePlan(have, services, nil, nil)
 	for i := range plan.Items {
 		if plan.Items[i].Service == "" {
 			out[plan.Items[i].PublicIP] = true

@@ -4,62 +4,116 @@
 package rules
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
+
+// Facts are what is read of a cluster and of its CloudStack before rules get other names.
+type Facts struct {
+	Services []corev1.Service // all of the cluster
+	Nodes    []corev1.Node
+	VMs      *inventory.VMSnapshot
+	Rules    []cloudstack.LoadBalancerRule
+	Project  string // id of the rules' project; "" for the account itself
+}
+
+// Read reads them. Errors of the API server are as it sent them.
+func Read(ctx context.Context, kube kubernetes.Interface, api *cloudapi.Client, config *cloudstack.Config) (f *Facts, err error) {
+	f = &Facts{Services: cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
+	f.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+	if err != nil {
+		return nil, err
+	}
+	inv := inventory.New(api, inventory.Options{ProjectID: config.ProjectID, Zone: config.Zone, NodeVMs: config.NodeVMs})
+	if f.Project, err = inv.ProjectID(ctx); err != nil {
+		return nil, err
+	}
+	if f.VMs, err = inv.VMs(ctx, 0); err != nil {
+		return nil, fmt.Errorf("list virtual machines: %w", err)
+	}
+	if f.Rules, err = api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.Project}); err != nil {
+		return nil, fmt.Errorf("list load balancer rules: %w", err)
+	}
+	return f, nil
+}
+
+// Members are those of load balancer rules, by the rules' ids.
+type Members = map[string][]cloudstack.LoadBalancerMember
+
+// ReadMembers reads the members of rules; none for one that was deleted since it was listed.
+func ReadMembers(ctx context.Context, api *cloudapi.Client, rules []string) (Members, error) {
+	members, err := cluster.Each(ctx, rules, func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
+		list, err := api.ListLoadBalancerMembers(ctx, *id)
+		if cloudstack.IsNotFound(err) {
+			return nil, nil
+		}
+		return list, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the members of load balancer rules: %w", err)
+	}
+	out := Members{}
+	for i, id := range rules {
+		out[id] = members[i]
+	}
+	return out, nil
+}
 
 // Applier carries out steps.
 type Applier struct {
-	API       *cloudapi.Client
-	ProjectID string
-	Progress  *report.Progress
+	API      *cloudapi.Client
+	Project  string // id of the rules' project
+	Progress *report.Progress
+	Undo     string // the command that goes back
 }
 
-// Read reads the rules of the project with their members.
-func Read(ctx context.Context, api *cloudapi.Client, projectID string) ([]Rule, error) {
-	list, err := api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: projectID})
-	if err != nil {
-		return nil, fmt.Errorf("list load balancer rules: %w", err)
-	}
-	rules := make([]Rule, 0, len(list))
-	for _, r := range list {
-		rule := Rule{LoadBalancerRule: r}
-		if ParseName(r.Name).Family != FamilyForeign {
-			rule.Members, err = api.ListLoadBalancerMembers(ctx, r.ID)
-			if cloudstack.IsNotFound(err) {
-				continue // deleted since it was listed
-			}
-			if err != nil {
-				return nil, fmt.Errorf("list the members of rule %q: %w", r.Name, err)
+// Apply renames rules, one after the other; note gets each. One that has its name already counts as done, so a second
+// run goes on where the first ended. A rename that has begun is finished even when ctx ends.
+func (a *Applier) Apply(ctx context.Context, steps []Step, note func(format string, args ...any)) error {
+	for i := range steps {
+		what, err := "", ctx.Err()
+		if err == nil {
+			a.Progress.Step("%s", steps[i].Describe())
+			what, err = a.rename(context.WithoutCancel(ctx), &steps[i])
+		}
+		if err != nil {
+			a.Progress.Fail("%v", err)
+			// The cause is text alone: after ^C too, this says more than what the engine says of a step that was
+			// stopped.
+			return &report.Error{
+				What: fmt.Sprintf("%d of %s renamed: rule %q (%s): %v", i, english.Plural(len(steps), "rule", ""), steps[i].Name, steps[i].RuleID, err),
+				Fix:  "run the same command again to go on, or " + a.Undo + " to go back",
 			}
 		}
-		rules = append(rules, rule)
+		a.Progress.Done("%s", what)
+		note("%s", steps[i].Describe())
 	}
-	return rules, nil
-}
-
-// Apply renames a rule. One that has the name already counts as done, so a second run goes on where the first ended. A rename that
-// has begun is finished even when ctx ends.
-func (a *Applier) Apply(ctx context.Context, s Step) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	a.Progress.Step("%s", s.Describe())
-	what, err := a.rename(context.WithoutCancel(ctx), s)
-	if err != nil {
-		return fmt.Errorf("rule %q (%s): %w", s.Name, s.RuleID, err)
-	}
-	a.Progress.Done("%s", what)
 	return nil
 }
 
-func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
-	list, err := a.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: s.RuleID, ProjectID: a.ProjectID})
+func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) {
+	list, err := a.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: s.RuleID, ProjectID: a.Project})
 	if err != nil && !cloudstack.IsNotFound(err) {
 		return "", err
 	}
@@ -82,4 +136,106 @@ func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
 		_, err = a.API.Jobs().Wait(ctx, "updateLoadBalancerRule", job.JobID)
 	}
 	return "renamed", err
+}
+
+// Record is what a command changed of a Service, as it was before. It is an annotation of the Service.
+type Record struct {
+	Annotations map[string]Change `json:"annotations,omitempty"`
+	Rules       map[string]string `json:"rules,omitempty"` // names, by id
+}
+
+// Change is an annotation that csccm set.
+type Change struct {
+	Was *string `json:"was"` // null when it was not set
+	Set string  `json:"set"`
+}
+
+// RecordOf reads an annotation; recorded is false where there is none that can be read.
+func RecordOf(svc *corev1.Service, annotation string) (r Record, recorded bool) {
+	recorded = json.Unmarshal([]byte(svc.Annotations[annotation]), &r) == nil
+	if r.Annotations == nil { // also where somebody wrote null
+		r.Annotations = map[string]Change{}
+	}
+	if r.Rules == nil {
+		r.Rules = map[string]string{}
+	}
+	return r, recorded
+}
+
+// Keep records in an annotation of each Service the names of its rules that the steps change, and sets other
+// annotations of it in the same patch, before any rule is renamed: an undo needs nothing else. What a first run
+// recorded stays. set has the values by Service and annotation. Keep returns how many Services it has changed.
+func Keep(ctx context.Context, kube kubernetes.Interface, annotation string, steps []Step, set map[string]map[string]string) (int, error) {
+	services := sets.KeySet(set)
+	for i := range steps {
+		services.Insert(steps[i].Service)
+	}
+	for _, service := range sets.List(services) {
+		namespace, name, _ := strings.Cut(service, "/")
+		svc, err := kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("reading Service %s: %w", service, err)
+		}
+		was, _ := RecordOf(svc, annotation)
+		for i := range steps {
+			if s := &steps[i]; s.Service == service {
+				was.Rules[s.RuleID] = cmp.Or(was.Rules[s.RuleID], s.Name)
+			}
+		}
+		values := map[string]*string{}
+		for name, value := range set[service] {
+			c, again := was.Annotations[name]
+			if v, there := svc.Annotations[name]; there && !again {
+				c.Was = &v
+			}
+			c.Set = value
+			was.Annotations[name], values[name] = c, &value
+		}
+		body, err := json.Marshal(was)
+		if err != nil {
+			return 0, err
+		}
+		values[annotation] = ptr.To(string(body))
+		if err := Annotate(ctx, kube, service, values); err != nil {
+			return 0, err
+		}
+	}
+	return len(services), nil
+}
+
+// Undo plans the way back to the names that rules of a Service had, by id, and says what stays. Whoever may write the
+// Service may have written these names, so only a rule of the Service is renamed, and only to a name of the Service.
+func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalancerRule) (todo []Step, stays []string) {
+	lb := cloudprovider.DefaultLoadBalancerName(svc)
+	leaseweb := func(n Name) bool {
+		return n.Family == FamilyLeaseweb && n.Namespace == svc.Namespace && n.Service == svc.Name
+	}
+	for _, id := range slices.Sorted(maps.Keys(was)) {
+		i := slices.IndexFunc(now, func(r cloudstack.LoadBalancerRule) bool { return r.ID == id })
+		old := ParseName(was[id])
+		switch {
+		case i < 0:
+			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
+		case now[i].Name == was[id]: // never renamed, or back already
+		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old): // Leaseweb's names are no proof whose a rule is
+			stays = append(stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
+		default: // the protocol stays: CloudStack cannot take it away again, and "tcp" is what a rule without one does
+			r := &now[i]
+			todo = append(todo, Step{RuleID: id, Name: r.Name, NewName: was[id], PublicIP: r.PublicIP, Port: r.PublicPort, Service: key(svc)})
+		}
+	}
+	return todo, stays
+}
+
+// Annotate gives annotations of a Service, by namespace/name, their values; nil removes one.
+func Annotate(ctx context.Context, kube kubernetes.Interface, service string, values map[string]*string) error {
+	namespace, name, _ := strings.Cut(service, "/")
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	if err == nil {
+		_, err = kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+	}
+	if err != nil {
+		return fmt.Errorf("annotating Service %s: %w", service, err)
+	}
+	return nil
 }

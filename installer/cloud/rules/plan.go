@@ -1,6 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package rules attributes the load balancer rules of CloudStack to Services by their names, whichever provider gave
+// them, and moves them to the names that csccm uses, in place: the rule keeps its id, members and traffic.
 package rules
 
 import (
@@ -18,18 +20,39 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Rule is a load balancer rule with its members.
-type Rule struct {
-	cloudstack.LoadBalancerRule
-	Members []cloudstack.LoadBalancerMember
+// Family says which provider named a rule.
+type Family string
+
+// Families of rule names.
+const (
+	FamilyLegacy   Family = "legacy"   // LB-PORT, without a protocol: the in-tree provider and its heirs
+	FamilyUpstream Family = "upstream" // LB-PROTOCOL-PORT, as csccm names them
+	FamilyLeaseweb Family = "leaseweb" // K8s_svc_CLUSTER_NAMESPACE_NAME-PROTOCOL-PORT
+	FamilyForeign  Family = "foreign"  // not named by a provider for Kubernetes
+)
+
+// Name is a rule's name, taken apart.
+type Name struct {
+	Family Family
+	// LB is the load balancer's name, "a" and 31 hex digits of the Service's UID. It and Port are zero for
+	// FamilyLeaseweb and FamilyForeign.
+	LB                 string
+	Port               int
+	Namespace, Service string // for FamilyLeaseweb only
 }
 
-// Inventory is what Plan decides by.
-type Inventory struct {
-	Rules    []Rule
-	Services []corev1.Service // all of the cluster
-	// NodeVMs are the ids of the VMs that are Nodes of the cluster; nil when not known.
-	NodeVMs map[string]bool
+// ParseName takes a rule's name apart. What fits no provider's form is FamilyForeign.
+func ParseName(s string) Name {
+	if lb, _, port, legacy, ok := plan.ParseRuleName(s); ok {
+		if legacy {
+			return Name{Family: FamilyLegacy, LB: lb, Port: port}
+		}
+		return Name{Family: FamilyUpstream, LB: lb, Port: port}
+	}
+	if _, namespace, service, ok := plan.ParseLeasewebName(s); ok {
+		return Name{Family: FamilyLeaseweb, Namespace: namespace, Service: service}
+	}
+	return Name{Family: FamilyForeign}
 }
 
 // NodeVMs returns the ids of the VMs that are Nodes.
@@ -90,51 +113,45 @@ type Plan struct {
 
 // candidate is a rule, and whose it is.
 type candidate struct {
-	*Rule
-	name    Name
-	lb      string          // load balancer, for Leaseweb's names that of the Service
-	service *corev1.Service // of this cluster, or nil
-	ours    int             // members that are Nodes of the cluster
-	// Where several rules serve its port: the one that stays, or nil, and why.
-	keeper *candidate
-	why    string
+	*cloudstack.LoadBalancerRule
+	name          Name
+	lb            string          // load balancer, for Leaseweb's names that of the Service
+	service       *corev1.Service // of this cluster, or nil
+	members, ours int             // all, and those that are Nodes of the cluster
 }
 
-// MakePlan decides about every rule. The order of its input does not matter.
-func MakePlan(inv Inventory) Plan {
+// MakePlan decides about every rule, by all Services of the cluster. members and nodeVMs may be nil: then no rule
+// without a Service is called an orphan. The order of its input does not matter.
+func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool) (p Plan) {
 	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
-	for i := range inv.Services {
-		s := &inv.Services[i]
+	for i := range services {
+		s := &services[i]
 		byLB[cloudprovider.DefaultLoadBalancerName(s)], byName[key(s)] = s, s
 	}
-	var all []*candidate
-	ports := map[string][]*candidate{}
-	for i := range inv.Rules {
-		c := attribute(&inv.Rules[i], byLB, byName)
-		for _, m := range c.Members {
-			if inv.NodeVMs[m.VMID] {
+	ports := map[string][]*candidate{} // by load balancer and port; a rule of no load balancer alone
+	for i := range have {
+		c := attribute(&have[i], byLB, byName)
+		for _, m := range members[c.ID] {
+			if c.members++; nodeVMs[m.VMID] {
 				c.ours++
 			}
 		}
-		if all = append(all, c); c.lb != "" {
-			port := fmt.Sprintf("%s:%d", c.lb, c.name.Port)
-			ports[port] = append(ports[port], c)
+		port := c.ID
+		if c.lb != "" {
+			port = fmt.Sprintf("%s:%d", c.lb, cmp.Or(c.name.Port, c.PublicPort))
 		}
+		ports[port] = append(ports[port], c)
 	}
 	for _, same := range ports {
-		if len(same) > 1 {
-			keeper, why := chooseKeeper(same)
-			for _, c := range same {
-				c.keeper, c.why = keeper, why
-			}
+		keeper, why := chooseKeeper(same)
+		for _, c := range same {
+			p.Items = append(p.Items, c.decide(keeper, why))
 		}
 	}
-	slices.SortFunc(all, func(a, b *candidate) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	p := Plan{}
-	for _, c := range all {
-		it := c.decide()
-		if p.Items = append(p.Items, it); it.NewName != "" {
-			p.Steps = append(p.Steps, it.Step)
+	slices.SortFunc(p.Items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.RuleID, b.RuleID)) })
+	for i := range p.Items {
+		if p.Items[i].NewName != "" {
+			p.Steps = append(p.Steps, p.Items[i].Step)
 		}
 	}
 	return p
@@ -145,8 +162,8 @@ func key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 // attribute finds the Service of a rule. A load balancer name holds the Service's UID and so is proof; a
 // Leaseweb name holds only names, which another cluster of the account may use too, so there the
 // rule's address must be the Service's.
-func attribute(r *Rule, byLB, byName map[string]*corev1.Service) *candidate {
-	c := &candidate{Rule: r, name: ParseName(r.Name)}
+func attribute(r *cloudstack.LoadBalancerRule, byLB, byName map[string]*corev1.Service) *candidate {
+	c := &candidate{LoadBalancerRule: r, name: ParseName(r.Name)}
 	if c.name.Family != FamilyLeaseweb {
 		c.lb = c.name.LB
 		c.service = byLB[c.lb]
@@ -170,10 +187,11 @@ func hasAddress(s *corev1.Service, ip string) bool {
 		err == nil && slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
 }
 
-func (c *candidate) decide() Item {
+// decide judges a rule; keeper and why are what chooseKeeper says of its port.
+func (c *candidate) decide(keeper *candidate, why string) Item {
 	item := Item{
 		Step:   Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
-		Family: c.name.Family, Members: len(c.Members), OurNodes: c.ours > 0 && c.ours == len(c.Members),
+		Family: c.name.Family, Members: c.members, OurNodes: c.ours > 0 && c.ours == c.members,
 	}
 	if c.service != nil {
 		item.Service = key(c.service)
@@ -181,12 +199,12 @@ func (c *candidate) decide() Item {
 	switch {
 	case c.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
-	case c.keeper == nil && c.why != "":
-		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+c.why
-	case c.keeper != nil && c.keeper != c:
+	case keeper == nil:
+		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+why
+	case keeper != c:
 		item.Verdict = VerdictSurplus
 		item.Reason = fmt.Sprintf("%s on %s serves the same port, and counts: %s; delete this one: cmk delete loadbalancerrule id=%s",
-			c.keeper.Name, c.keeper.PublicIP, c.why, c.ID)
+			keeper.Name, keeper.PublicIP, why, c.ID)
 	case c.service == nil && item.OurNodes:
 		item.Verdict = VerdictOrphan
 		item.Reason = "its Service is gone, and all its members are nodes of this cluster; if nobody uses it: cmk delete loadbalancerrule id=" + c.ID
@@ -195,7 +213,7 @@ func (c *candidate) decide() Item {
 	case c.name.Family == FamilyUpstream:
 		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
-		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(&c.LoadBalancerRule), c.PublicPort)
+		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(c.LoadBalancerRule), c.PublicPort)
 		item.Reason = "becomes " + item.NewName
 	}
 	return item
@@ -208,7 +226,10 @@ func protocolOf(r *cloudstack.LoadBalancerRule) string { return cmp.Or(r.Protoco
 // when an address or a name changed. Clients come to the address in the Service's status: the rule there counts.
 func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	s := same[0].service
-	if s == nil {
+	switch {
+	case len(same) == 1:
+		return same[0], ""
+	case s == nil:
 		return nil, "no Service of this cluster tells which of them counts"
 	}
 	for _, c := range same {

@@ -25,16 +25,11 @@ const (
 func TestParseName(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Name{
-		lbWeb + "-80":           {Family: FamilyLegacy, LB: lbWeb, Port: 80},
-		lbWeb + "-tcp-443":      {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp", Port: 443},
-		lbWeb + "-tcp-proxy-80": {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp-proxy", Port: 80},
-		"K8s_svc_kubernetes_default_web-tcp-80": {
-			Family: FamilyLeaseweb, Cluster: "kubernetes", Namespace: "default", Service: "web", Protocol: "tcp", Port: 80,
-		},
-		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {
-			Family: FamilyLeaseweb, Cluster: "my_cluster", Namespace: "kube-system", Service: "a-tcp-b", Protocol: "tcp-proxy", Port: 8443,
-		},
-		"K8s_svc_kubernetes_default_web-tcp-99999": {Family: FamilyForeign},
+		lbWeb + "-80":                           {Family: FamilyLegacy, LB: lbWeb, Port: 80},
+		lbWeb + "-tcp-443":                      {Family: FamilyUpstream, LB: lbWeb, Port: 443},
+		lbWeb + "-tcp-proxy-80":                 {Family: FamilyUpstream, LB: lbWeb, Port: 80},
+		"K8s_svc_kubernetes_default_web-tcp-80": {Family: FamilyLeaseweb, Namespace: "default", Service: "web"},
+		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {Family: FamilyLeaseweb, Namespace: "kube-system", Service: "a-tcp-b"},
 		lbWeb + "-0":       {Family: FamilyForeign},
 		lbWeb + "-080":     {Family: FamilyForeign},
 		lbWeb + "-70000":   {Family: FamilyForeign},
@@ -57,18 +52,11 @@ func service(namespace, name, uid string, ips ...string) corev1.Service {
 	return s
 }
 
-func rule(id, name, protocol string, port int, members ...string) Rule {
-	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{
-		ID: id, Name: name, Protocol: protocol, PublicIP: "203.0.113.20", PublicPort: port, PrivatePort: 30000 + port,
-		Algorithm: "leastconn", State: "Active",
-	}}
-	for _, m := range members {
-		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: m, Addresses: []string{"10.1.1." + m}})
-	}
-	return r
+func rule(id, name, protocol string, port int) cloudstack.LoadBalancerRule {
+	return cloudstack.LoadBalancerRule{ID: id, Name: name, Protocol: protocol, PublicIP: "203.0.113.20", PublicPort: port}
 }
 
-func at(ip string, r Rule) Rule {
+func at(ip string, r cloudstack.LoadBalancerRule) cloudstack.LoadBalancerRule {
 	r.PublicIP = ip
 	return r
 }
@@ -84,13 +72,14 @@ func TestMakePlan(t *testing.T) {
 		reason  string
 	}
 	tests := []struct {
-		name  string
-		rules []Rule
-		want  map[string]row // by rule id
+		name    string
+		rules   []cloudstack.LoadBalancerRule
+		members Members
+		want    map[string]row // by rule id
 	}{
 		{
 			name:  "legacy of a living Service, with and without protocol",
-			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
 			want: map[string]row{
 				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "becomes " + lbWeb + "-tcp-80"},
 				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", ""},
@@ -98,12 +87,13 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			name:  "current and foreign names are left alone",
-			rules: []Rule{rule("1", lbWeb+"-tcp-80", "tcp", 80), rule("2", "my rule", "tcp", 81)},
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-tcp-80", "tcp", 80), rule("2", "my rule", "tcp", 81)},
 			want:  map[string]row{"1": {VerdictCurrent, "default/web", "", ""}, "2": {VerdictForeign, "", "", "not named"}},
 		},
 		{
-			name:  "no Service here: left alone, with what speaks for it",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21", "22"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82, "77"), rule("4", lbGone+"-83", "", 83)},
+			name:    "no Service here: left alone, with what speaks for it",
+			members: Members{"1": {{VMID: "21"}, {VMID: "22"}}, "2": {{VMID: "21"}, {VMID: "77"}}, "3": {{VMID: "77"}}},
+			rules:   []cloudstack.LoadBalancerRule{rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-81", "", 81), rule("3", lbGone+"-82", "", 82), rule("4", lbGone+"-83", "", 83)},
 			want: map[string]row{
 				"1": {VerdictOrphan, "", "", "its Service is gone"},
 				"2": {VerdictUnattributed, "", "", "1 of its members"},
@@ -113,14 +103,14 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			name:  "of rules with one port the one on the Service's address stays",
-			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80, "21", "22"))},
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80))},
 			want: map[string]row{
 				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", "its address is the Service's"},
 			},
 		},
 		{
 			name: "duplicates that nothing decides are left alone",
-			rules: []Rule{
+			rules: []cloudstack.LoadBalancerRule{
 				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80), // no Service
 				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
 			},
@@ -131,7 +121,7 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			name: "Leaseweb's need the Service's address too",
-			rules: []Rule{
+			rules: []cloudstack.LoadBalancerRule{
 				rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80),
 				rule("2", "K8s_svc_kubernetes_shop_cart-tcp-80", "tcp", 80), // its Service has another address
 			},
@@ -139,7 +129,7 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			name:  "Leaseweb's beside upstream's, on the address of another",
-			rules: []Rule{at("203.0.113.99", rule("1", lbWeb+"-tcp-80", "tcp", 80, "21")), rule("2", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80, "21")},
+			rules: []cloudstack.LoadBalancerRule{at("203.0.113.99", rule("1", lbWeb+"-tcp-80", "tcp", 80)), rule("2", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80)},
 			want:  map[string]row{"1": {VerdictSurplus, "default/web", "", ""}, "2": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}},
 		},
 		{name: "nothing there", want: map[string]row{}},
@@ -147,8 +137,8 @@ func TestMakePlan(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			check := func(rules []Rule) Plan {
-				p := MakePlan(Inventory{Rules: rules, Services: services, NodeVMs: nodes})
+			check := func(rules []cloudstack.LoadBalancerRule) Plan {
+				p := MakePlan(rules, services, tt.members, nodes)
 				require.Len(t, p.Items, len(tt.want))
 				renames := 0
 				for _, it := range p.Items {
@@ -172,6 +162,16 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
+// Whoever may write a Service may write null.
+func TestRecordOfNull(t *testing.T) {
+	t.Parallel()
+	svc := service("default", "web", uidWeb)
+	svc.Annotations = map[string]string{"record": `{"annotations":null,"rules":null}`}
+	r, recorded := RecordOf(&svc, "record")
+	require.True(t, recorded)
+	require.Equal(t, Record{Annotations: map[string]Change{}, Rules: map[string]string{}}, r)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	svc := service("default", "web", uidWeb)
@@ -193,9 +193,9 @@ func TestUndo(t *testing.T) {
 		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has a third name"},
 		"to another's name of Leaseweb":  {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has a third name"},
 	} {
-		var now []Rule
+		var now []cloudstack.LoadBalancerRule
 		if tc.now != "" {
-			now = []Rule{{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: "1", Name: tc.now, PublicIP: "a", PublicPort: 80}}}
+			now = []cloudstack.LoadBalancerRule{{ID: "1", Name: tc.now, PublicIP: "a", PublicPort: 80}}
 		}
 		todo, stays := Undo(&svc, map[string]string{"1": tc.was}, now)
 		require.Equal(t, tc.todo, todo, name)

@@ -8,14 +8,25 @@ package adopt
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -48,6 +59,80 @@ type Facts struct {
 	Addresses  []cloudstack.PublicIP
 	Rules      []cloudstack.LoadBalancerRule
 	Forwards   []cloudstack.PortForwarding
+}
+
+// Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, services planner.Selection) error {
+	facts, err := read(ctx, e, cs)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	chosen, err := services.Of(facts.Services)
+	if err != nil {
+		return err
+	}
+	p := e.NewPlan()
+	var steps []engine.Step
+	refused := false
+	for _, it := range MakePlan(*facts, chosen, len(services) > 0) {
+		p.Add(string(it.Verdict), fmt.Sprintf("%s, address %s: %s", it.Service, cmp.Or(it.Address, "none"), it.Why), it)
+		refused = refused || it.Verdict == Refused
+		if it.Verdict == Adopt {
+			what := fmt.Sprintf("address %s of Service %s", it.Address, it.Service)
+			steps = append(steps, engine.Step{Name: "tags for " + it.Service, Do: func(ctx context.Context, note engine.Note) error {
+				e.Progress.Step("Tagging %s", what)
+				if err := tag(ctx, cs, &it); err != nil {
+					fix := "run the same command again to go on"
+					if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+						fix = "allow the role createTags, or give the keys of a user who may tag with --cloud-config"
+					}
+					return report.Remedied(fmt.Errorf("tag %s: %w", what, err), fix)
+				}
+				note("%s", what)
+				e.Progress.Done("")
+				return nil
+			}})
+		}
+	}
+	if len(p.Changes) == 0 {
+		p.Add("adopt", "nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.", nil)
+	}
+	err = e.Run(ctx, engine.Operation{
+		Name: "adopt", What: "hand over " + english.Plural(len(steps), "address", ""), Plan: p, Steps: steps,
+		Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
+	})
+	if err == nil && refused {
+		return &report.Error{Code: report.ExitCheckFailed}
+	}
+	return err
+}
+
+func tag(ctx context.Context, cs *cloud.Cloud, it *Item) error {
+	job, err := cs.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, it.tags)
+	if err == nil {
+		_, err = cs.Client.Jobs().Wait(ctx, "createTags", job.JobID)
+	}
+	return err
+}
+
+func read(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error) {
+	_, settings, err := planner.PreviewerOf(ctx, e.Cluster, cs, e.Release, "")
+	f := &Facts{ClusterIDs: append([]string{settings.ClusterID}, cs.Config.FormerClusterIDs...)}
+	f.Services = cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	project := ""
+	if err == nil {
+		project, err = inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	}
+	if err == nil {
+		f.Addresses, err = cs.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
+	}
+	if err == nil {
+		f.Rules, err = cs.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
+	}
+	if err == nil {
+		f.Forwards, err = cs.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	}
+	return f, err
 }
 
 // MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's provider
@@ -88,7 +173,7 @@ func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
 func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
 	ids := sets.New[string]()
 	for i := range f.Rules {
-		if lb, _, _, _, ok := plan.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
+		if rules.ParseName(f.Rules[i].Name).LB == id.LB {
 			ids.Insert(f.Rules[i].PublicIPID)
 		}
 	}
@@ -134,8 +219,7 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 		living.Insert(loadbalancer.ServiceOf(&f.Services[i]).LB)
 	}
 	for i := range f.Rules {
-		r := &f.Rules[i]
-		if lb, _, _, _, ok := plan.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living.Has(lb)) {
+		if r := &f.Rules[i]; r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {
 			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
 		}
 	}

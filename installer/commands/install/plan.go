@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
@@ -189,7 +190,10 @@ func (r *run) planTakeover(ctx context.Context) error {
 		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
 	}
 	r.Progress.Step("What the other provider has made")
-	t := &takeover.Taker{Env: r.Env, API: r.api, Config: r.config, Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.Cloud.ClusterID}}
+	t := &takeover.Taker{
+		Env: r.Env, Cloud: &cloud.Cloud{Client: r.api, Config: r.config},
+		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.Cloud.ClusterID},
+	}
 	found, err := t.Detect(ctx)
 	if err == nil {
 		found.Own.Lease = family.LeaseOfChart(r.manifest)

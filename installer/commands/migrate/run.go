@@ -7,17 +7,11 @@ package migrate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
@@ -25,54 +19,43 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// BeforeAnnotation keeps on a Service the names that its rules had, by id. It is set before any rule is renamed, so that an undo
-// needs nothing else; the first name of a rule stays.
+// BeforeAnnotation keeps on a Service the names that its rules had.
 const BeforeAnnotation = "csccm.io/before-migrate-rules"
 
 // migration is one run of the command.
 type migration struct {
 	*engine.Env
-	cloud   *cloud.Cloud
-	project string
-	plan    *engine.Plan
-	steps   []rules.Step
-	records map[string]*string // values of the annotation by Service; nil removes it
-	touched int                // steps that a provider that still works would take back
+	*rules.Facts
+	plan     *engine.Plan
+	steps    []rules.Step
+	recorded []string // Services with a record
+	touched  int      // steps that a provider that still works would take back
 }
 
 // Run renames the rules of older providers, or goes back to the names that the Services keep.
 func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, undo bool) error {
-	m := &migration{Env: e, cloud: cs, plan: e.NewPlan(), records: map[string]*string{}}
-	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
+	m := &migration{Env: e, plan: e.NewPlan()}
 	var err error
-	nodes := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Nodes().List).Items
-	services := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
-	if err != nil {
+	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config); err != nil {
 		return e.Cluster.Explain(err)
 	}
-	if m.project, err = inv.ProjectID(ctx); err != nil {
-		return err
-	}
-	have, err := rules.Read(ctx, cs.Client, m.project)
-	if err != nil {
-		return err
-	}
-	vms, err := inv.VMs(ctx, 0)
-	if err != nil {
-		return err
-	}
-	steps := []engine.Step{{Name: "record of the names", Do: m.record}, {Name: "rules", Do: m.apply}}
-	back := "Undo:  csccm migrate-rules --undo\n"
+	apply := engine.Step{Name: "rules", Do: func(ctx context.Context, note engine.Note) error {
+		a := &rules.Applier{API: cs.Client, Project: m.Project, Progress: e.Progress, Undo: "csccm migrate-rules --undo"}
+		return a.Apply(ctx, m.steps, note)
+	}}
+	var steps []engine.Step
+	back := ""
 	if undo {
-		m.planUndo(services, have)
-		slices.Reverse(steps)
-		back = ""
+		m.planUndo()
+		steps = []engine.Step{apply, {Name: "record of the names", Do: m.forget}}
 	} else {
-		m.makePlan(services, rules.MakePlan(rules.Inventory{Rules: have, Services: services, NodeVMs: rules.NodeVMs(nodes, vms)}))
+		if err := m.makePlan(ctx, cs); err != nil {
+			return err
+		}
+		steps = []engine.Step{{Name: "record of the names", Do: m.record}, apply}
+		back = "Undo:  csccm migrate-rules --undo\n"
 	}
 	if len(m.steps) == 0 {
 		steps = nil
@@ -88,16 +71,18 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, undo bool) error {
 	})
 }
 
-// recorded returns the names that rules of a Service had before a first run, by id.
-func recorded(svc *corev1.Service) map[string]string {
-	var was map[string]string
-	if err := json.Unmarshal([]byte(svc.Annotations[BeforeAnnotation]), &was); err != nil || was == nil {
-		return map[string]string{}
+func (m *migration) makePlan(ctx context.Context, cs *cloud.Cloud) error {
+	var named []string
+	for i := range m.Rules {
+		if rules.ParseName(m.Rules[i].Name).Family != rules.FamilyForeign {
+			named = append(named, m.Rules[i].ID)
+		}
 	}
-	return was
-}
-
-func (m *migration) makePlan(services []corev1.Service, p rules.Plan) {
+	members, err := rules.ReadMembers(ctx, cs.Client, named)
+	if err != nil {
+		return err
+	}
+	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
 	m.steps = p.Steps
 	foreign := 0
 	for i := range p.Items {
@@ -118,32 +103,25 @@ func (m *migration) makePlan(services []corev1.Service, p rules.Plan) {
 	if len(p.Items) == 0 {
 		m.plan.Add("rules", "none", nil)
 	}
-	for i := range services {
-		name, was := services[i].Namespace+"/"+services[i].Name, recorded(&services[i])
-		for _, s := range m.steps {
-			if s.Service == name {
-				was[s.RuleID] = cmp.Or(was[s.RuleID], s.Name)
-				text, _ := json.Marshal(was) // strings always have a form
-				m.records[name] = ptr.To(string(text))
-			}
-		}
-	}
+	return nil
 }
 
 // planUndo makes the steps back, without those that are done already.
-func (m *migration) planUndo(services []corev1.Service, have []rules.Rule) {
-	for i := range services {
-		name, was := services[i].Namespace+"/"+services[i].Name, recorded(&services[i])
-		steps, stays := rules.Undo(&services[i], was, have)
+func (m *migration) planUndo() {
+	for i := range m.Services {
+		was, recorded := rules.RecordOf(&m.Services[i], BeforeAnnotation)
+		if !recorded {
+			continue
+		}
+		name := m.Services[i].Namespace + "/" + m.Services[i].Name
+		steps, stays := rules.Undo(&m.Services[i], was.Rules, m.Rules)
 		for _, s := range steps {
 			m.plan.Add("rename", s.Describe(), s)
 		}
 		for _, text := range stays {
 			m.plan.Warnings = append(m.plan.Warnings, name+": "+text)
 		}
-		if m.steps = append(m.steps, steps...); len(was) > 0 {
-			m.records[name] = nil
-		}
+		m.steps, m.recorded = append(m.steps, steps...), append(m.recorded, name)
 	}
 	if len(m.steps) == 0 {
 		m.plan.Add("Undo", "nothing to do: no rule has a name that migrate-rules gave it", nil)
@@ -172,28 +150,18 @@ func (m *migration) allowed(ctx context.Context) error {
 		cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), english.Plural(m.touched, "rule", ""))
 }
 
-// record writes the names that the rules had to their Services, or removes them.
+// record keeps the names of the rules on their Services.
 func (m *migration) record(ctx context.Context, _ engine.Note) error {
-	for _, service := range slices.Sorted(maps.Keys(m.records)) {
-		if err := rules.Annotate(ctx, m.Cluster.Kube, service, map[string]*string{BeforeAnnotation: m.records[service]}); err != nil {
-			return m.Cluster.Explain(err)
-		}
-	}
-	return nil
+	_, err := rules.Keep(ctx, m.Cluster.Kube, BeforeAnnotation, m.steps, nil)
+	return m.Cluster.Explain(err)
 }
 
-func (m *migration) apply(ctx context.Context, note engine.Note) error {
-	a := &rules.Applier{API: m.cloud.Client, ProjectID: m.project, Progress: m.Progress}
-	for i := range m.steps {
-		if err := a.Apply(ctx, m.steps[i]); err != nil {
-			m.Progress.Fail("%v", err)
-			// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
-			return &report.Error{
-				What: fmt.Sprintf("%d of %s renamed: %v", i, english.Plural(len(m.steps), "rule", ""), err),
-				Fix:  "run the command again to go on, or csccm migrate-rules --undo to go back",
-			}
+// forget removes the records.
+func (m *migration) forget(ctx context.Context, _ engine.Note) error {
+	for _, service := range m.recorded {
+		if err := rules.Annotate(ctx, m.Cluster.Kube, service, map[string]*string{BeforeAnnotation: nil}); err != nil {
+			return m.Cluster.Explain(err)
 		}
-		note("%s", m.steps[i].Describe())
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ var rows = []Right{
 	need("delete", "deployments.apps daemonsets.apps", Release, "takeover", "ends csccm's controller, if `--undo` is given").sometimes(),
 	need("list", "pods", Release, "takeover", "whether the controller's Pods have ended, if `--undo` is given").sometimes(),
 	need("create update", "leases.coordination.k8s.io", System, "takeover", "holds the lease between the two controllers"),
-	need("get", "services", Everywhere, "takeover", "annotations that an earlier takeover has written"),
+	need("get", "services", Everywhere, "takeover migrate-rules", "annotations that an earlier run has written"),
 	need("patch", "services", Everywhere, "takeover migrate-rules", "annotations that keep settings (`--pin`) and the previous state (`--undo`)"),
 
 	// Shell completion.

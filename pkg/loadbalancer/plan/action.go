@@ -56,6 +56,8 @@ type Step struct {
 	Keep      bool `json:"keep,omitempty"`
 	// Note says why, where that is not plain.
 	Note string `json:"note,omitempty"`
+	// Held is for plans that are shown: the controller's policy does not let the action be done.
+	Held bool `json:"heldByPolicy,omitempty"`
 }
 
 // On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the plan
