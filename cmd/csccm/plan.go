@@ -34,20 +34,14 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something is to do")
 	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		err := run(cmd, args)
-		if detailed {
-			return planError(err)
-		}
-		return err
-	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return planError(run(cmd, args), detailed) }
 	return cmd
 }
 
-// planError keeps exit code 2 for what the plan says.
-func planError(err error) error {
+// planError keeps exit code 2 for what the plan says, with --detailed-exitcode.
+func planError(err error, detailed bool) error {
 	var said *report.Error
-	if cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {
+	if !detailed || cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {
 		return err
 	}
 	return &report.Error{Err: err, Fix: cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -113,40 +112,21 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		t.Cloud = cs.Client.Answers
 	}
 	result, err := t.Run(ctx)
-	var werr error
 	if e.Structured() {
-		werr = report.Encode(e.Out, e.Output, result)
-	} else {
-		werr = result.WriteText(e.Out, e.StyleOf(e.Out))
+		return cmp.Or(err, report.Encode(e.Out, e.Output, result))
 	}
-	return cmp.Or(err, werr)
+	return cmp.Or(err, result.WriteText(e.Out, e.StyleOf(e.Out)))
 }
 
 // Run does all of it; everything is removed in any case.
-func (t *Tester) Run(ctx context.Context) (*Result, error) {
-	id := make([]byte, 4)
-	_, _ = rand.Read(id) // never fails
-	t.id = hex.EncodeToString(id)
+func (t *Tester) Run(ctx context.Context) (_ *Result, err error) {
+	t.id = strings.ToLower(rand.Text()[:8])
 	t.result = Result{SchemaVersion: 1, Namespace: cmp.Or(t.Namespace, prefix+t.id), Image: t.Image, Steps: []Step{}}
 	if t.Cloud != nil {
 		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
 			return &t.result, err // nothing is made yet
 		}
 	}
-	err := t.steps(ctx)
-	// ^C ends the test, not the removal.
-	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
-	defer cancel()
-	rerr := t.step(rctx, "removal", "remove the cause, then delete what is named with kubectl", t.remove)
-	if ctx.Err() != nil {
-		return &t.result, errors.Join(context.Cause(ctx), rerr)
-	}
-	err = cmp.Or(err, rerr)
-	t.result.Passed = err == nil
-	return &t.result, err
-}
-
-func (t *Tester) steps(ctx context.Context) (err error) {
 	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
 	for _, s := range []struct {
 		name, fix string
@@ -166,7 +146,16 @@ func (t *Tester) steps(ctx context.Context) (err error) {
 			err = cmp.Or(err, t.step(ctx, s.name, s.fix, s.do))
 		}
 	}
-	return err
+	// ^C ends the test, not the removal.
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+	defer cancel()
+	rerr := t.step(rctx, "removal", "remove the cause, then delete what is named with kubectl", t.remove)
+	if ctx.Err() != nil {
+		return &t.result, errors.Join(context.Cause(ctx), rerr)
+	}
+	err = cmp.Or(err, rerr)
+	t.result.Passed = err == nil
+	return &t.result, err
 }
 
 // errSkipped ends a step that proves nothing.

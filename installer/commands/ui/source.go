@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kballard/go-shellquote"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +57,8 @@ type Options struct {
 // Source is what the page shows, for pkg/ui/server.
 type Source struct {
 	o       Options
+	flags   string        // with which another csccm looks at the same cluster
 	within  time.Duration // answerWithin, less in tests
-	inspect func(context.Context) (check.Report, *check.Facts)
 	watched watched
 
 	changed chan struct{}
@@ -81,7 +80,8 @@ type Source struct {
 // New makes a source that Run fills.
 func New(o Options) *Source {
 	s := &Source{
-		o: o, within: answerWithin, changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
+		o: o, within: answerWithin, flags: strings.TrimSpace(strings.TrimPrefix(o.Style.Commands("csccm plan"), "csccm plan")),
+		changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 		clean: remember(o.Redact(nil)), known: &check.Facts{}, findings: map[string]check.Result{},
 		kube: model.Source{Name: "Kubernetes", State: model.SourceConnecting, Kinds: []model.Kind{model.KindService, model.KindNode}},
 		cloud: model.Source{Name: "CloudStack", State: model.SourceConnecting, Kinds: []model.Kind{
@@ -89,13 +89,15 @@ func New(o Options) *Source {
 		}},
 	}
 	s.watched = s.watch(o.Cluster.Kube, o.Cluster.Namespace)
-	s.inspect = func(ctx context.Context) (check.Report, *check.Facts) {
-		env, end := check.Connect(ctx, o.Cluster, o.Style, o.Release, o.CloudConfig, check.PhaseInstalled)
-		defer end()
-		return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
-	}
 	s.publish()
 	return s
+}
+
+// inspect runs doctor.
+func (s *Source) inspect(ctx context.Context) (check.Report, *check.Facts) {
+	env, end := check.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
+	defer end()
+	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
 }
 
 // Changed receives after each change.
@@ -112,7 +114,7 @@ func (s *Source) Snapshot(context.Context) (model.Snapshot, error) {
 func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
 	report, facts := s.inspect(ctx)
 	p := picture.OfInspection(facts, &report)
-	p.Options, p.Clean = s.flags(), s.o.Redact([]string{facts.Config.APIKey, facts.Config.SecretKey})
+	p.Options, p.Clean = s.flags, s.o.Redact([]string{facts.Config.APIKey, facts.Config.SecretKey})
 	return picture.Of(&p), ctx.Err()
 }
 
@@ -121,7 +123,11 @@ func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
 func (s *Source) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, part := range []func(context.Context){s.watched.run, s.probe, s.inspectAgain} {
+	parts := []func(context.Context){s.probe, s.inspectAgain}
+	for _, informer := range s.watched {
+		parts = append(parts, informer.RunWithContext)
+	}
+	for _, part := range parts {
 		all.Go(func() { part(ctx) })
 	}
 	for sleep(ctx, time.Hour, s.arrived) {
@@ -266,10 +272,12 @@ func answered(of *model.Source, err error) {
 func (s *Source) publish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := picture.OfInspection(s.known, &check.Report{})
-	p.Missing = nil
-	s.watched.read(&p)
-	p.At, p.Title, p.Options, p.Clean, p.Sources = time.Now(), picture.Title(s.o.Cluster.Context), s.flags(), s.clean, []model.Source{s.kube, s.cloud}
+	known, w := s.known, s.watched
+	known.At, known.Services, known.Nodes = time.Now(), list[corev1.Service](w), list[corev1.Node](w)
+	known.Events, known.Leases = list[corev1.Event](w), list[coordinationv1.Lease](w)
+	p := picture.Page{
+		Facts: known, Title: picture.Title(s.o.Cluster.Context), Options: s.flags, Clean: s.clean, Sources: []model.Source{s.kube, s.cloud},
+	}
 	lacks := func(part, reason, remedy string) {
 		p.Missing = append(p.Missing, model.Missing{Part: part, Reason: reason, Remedy: remedy})
 	}
@@ -295,15 +303,6 @@ func (s *Source) publish() {
 	if differs {
 		signal(s.changed)
 	}
-}
-
-// flags are those with which another csccm looks at the same cluster.
-func (s *Source) flags() string {
-	flags := s.o.Cluster.Args(s.o.Release)
-	if file := s.o.CloudConfig; file != "" && s.clean(file) == file { // a path that looks like a key would be removed from commands
-		flags = append(flags, "--cloud-config", file)
-	}
-	return shellquote.Join(flags...)
 }
 
 // remember keeps what was cleaned: most texts of a snapshot are those of the last one.
@@ -352,35 +351,16 @@ func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 	return w
 }
 
-// run watches until ctx ends.
-func (w watched) run(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, informer := range w {
-		all.Go(func() { informer.RunWithContext(ctx) })
-	}
-	all.Wait()
-}
-
-// read sets the objects as last seen.
-func (w watched) read(p *picture.Page) {
-	p.Services, p.Nodes, p.Events, p.Leases = list[corev1.Service](w), list[corev1.Node](w), list[corev1.Event](w), list[coordinationv1.Lease](w)
-}
-
 // list copies the objects of a kind, sorted by namespace and name. The copies are shallow: nobody changes them.
-func list[T any, P interface {
-	*T
-	metav1.Object
-}](w watched) (out []T) {
+func list[T any](w watched) (out []T) {
 	for _, informer := range w {
-		for _, o := range informer.GetStore().List() {
-			if v, ok := o.(P); ok {
+		store := informer.GetStore()
+		for _, key := range slices.Sorted(slices.Values(store.ListKeys())) {
+			o, _, _ := store.GetByKey(key)
+			if v, ok := o.(*T); ok {
 				out = append(out, *v)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b T) int {
-		x, y := P(&a), P(&b)
-		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
-	})
 	return out
 }
