@@ -174,12 +174,10 @@ func (b *builder) changing(service string) model.Health {
 
 // ghosts shows the rules and port forwardings that the plans would make, where they will be.
 func (b *builder) ghosts() {
-	for _, p := range b.plans {
-		service := b.objects[serviceID(p.Service)]
-		if service == nil {
-			continue
-		}
-		for i := range p.Actions {
+	for _, svc := range b.handled {
+		name := svc.Namespace + "/" + svc.Name
+		p := b.Planned[name]
+		for i := 0; p != nil && i < len(p.Actions); i++ {
 			kind, act := model.KindRule, &p.Actions[i]
 			if act.OnForward() {
 				kind = model.KindForward
@@ -187,13 +185,12 @@ func (b *builder) ghosts() {
 			if act.Port == 0 || act.ItemID != "" || act.Sign() != lbplan.Creates {
 				continue
 			}
-			ip, port, label := act.IP, act.Port, act.Label()
 			o := b.add(model.Object{
-				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, p.Service, ip, port), Kind: kind, Label: p.Service, Group: service.Group,
-				Name:   model.Ports(fmt.Sprint(port), cmp.Or(act.Rule.Protocol, act.Protocol), fmt.Sprint(cmp.Or(act.Rule.PrivatePort, act.PrivatePort))),
-				Health: model.HealthPlanned, Why: []string{"not there; planned: " + label}, Commands: []string{b.csccm("plan " + p.Service)},
+				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, name, act.IP, act.Port), Kind: kind, Label: name, Group: svc.Namespace,
+				Name:   model.Ports(fmt.Sprint(act.Port), cmp.Or(act.Rule.Protocol, act.Protocol), fmt.Sprint(cmp.Or(act.Rule.PrivatePort, act.PrivatePort))),
+				Health: model.HealthPlanned, Why: []string{"not there; planned: " + act.Label()}, Commands: []string{b.csccm("plan " + name)},
 			})
-			b.link(cmp.Or(b.byName["PublicIpAddress "+ip], service.ID), o.ID, "")
+			b.link(cmp.Or(b.byName["PublicIpAddress "+act.IP], serviceID(name)), o.ID, "")
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // Outcome is the result of a check.
@@ -149,22 +150,11 @@ func Cause(err error) error {
 
 // Unread returns the finding for a fact that could not be read.
 func Unread(err error) Finding {
-	return Unknownf("%v", err).Fix("%s", cmp.Or(remedyOf(err), credentials.Remedy(err)))
+	return Unknownf("%v", err).Fix("%s", cmp.Or(report.RemedyOf(err), credentials.Remedy(err)))
 }
 
 // broken is the finding that something does not work at all.
-func broken(err error) Finding { return Problemf("%v", Cause(err)).Fix("%s", remedyOf(err)) }
-
-// remedyOf returns the remedy of an error that has one.
-func remedyOf(err error) string {
-	if r, found := errors.AsType[interface {
-		error
-		Remedy() string
-	}](err); found {
-		return r.Remedy()
-	}
-	return ""
-}
+func broken(err error) Finding { return Problemf("%v", Cause(err)).Fix("%s", report.RemedyOf(err)) }
 
 // Commands in remedies, of which a result has the names of the run.
 const (

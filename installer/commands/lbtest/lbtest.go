@@ -177,10 +177,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 		s.Outcome, s.Text, err = Skipped, err.Error(), nil
 		t.Progress.Done("skipped: %s", s.Text)
 	default:
-		var remedied interface{ Remedy() string }
-		if errors.As(err, &remedied) {
-			fix = cmp.Or(remedied.Remedy(), fix)
-		}
+		fix = cmp.Or(report.RemedyOf(err), fix)
 		s.Outcome, s.Text, s.Remedy = Failed, t.Cluster.Explain(err).Error(), fix
 		t.Progress.Fail("%s", s.Text)
 		err = &report.Error{What: fmt.Sprintf("load balancer test: %s: %s", name, s.Text), Fix: fix, Code: report.ExitCheckFailed}

@@ -255,17 +255,12 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 
 // answered notes how a read of a source went.
 func answered(of *model.Source, err error) {
-	if of.State, of.Reason, of.Remedy = model.SourceOK, "", ""; err == nil {
+	if err == nil {
+		of.State, of.Reason, of.Remedy = model.SourceOK, "", ""
 		of.Answered = time.Now().UTC()
 		return
 	}
-	of.State, of.Reason = model.SourceFailing, err.Error()
-	if remedied, ok := errors.AsType[interface {
-		error
-		Remedy() string
-	}](err); ok {
-		of.Remedy = remedied.Remedy()
-	}
+	of.State, of.Reason, of.Remedy = model.SourceFailing, err.Error(), report.RemedyOf(err)
 }
 
 // publish makes what was read last the snapshot that is shown.

@@ -62,6 +62,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // Remedy is what to do.
 func (e *Error) Remedy() string { return e.Fix }
 
+// RemedyOf returns the remedy of an error that has one; "" for others.
+func RemedyOf(err error) string {
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) {
+		return remedied.Remedy()
+	}
+	return ""
+}
+
 // ExitCode is the process's exit code.
 func (e *Error) ExitCode() int {
 	var cause interface{ ExitCode() int }

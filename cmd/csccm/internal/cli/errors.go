@@ -94,9 +94,8 @@ func (g *Globals) commands(text string) string {
 
 // RemedyOf returns what would be right, or "" where nobody knows.
 func RemedyOf(cmd *cobra.Command, err error) string {
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) && remedied.Remedy() != "" {
-		return remedied.Remedy()
+	if fix := report.RemedyOf(err); fix != "" {
+		return fix
 	}
 	if fix := credentials.Remedy(err); fix != "" || cmd == nil || ExitCode(err) != report.ExitUsage {
 		return fix
