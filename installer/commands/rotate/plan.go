@@ -49,44 +49,40 @@ type Plan struct {
 
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
-	s, record := r.secret.Object, credentials.RotationOf(r.secret.Object)
+	s, record := r.Secret.Object, credentials.RotationOf(r.Secret.Object)
 	p := &Plan{SchemaVersion: 1, DryRun: r.DryRun, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
 	if err != nil {
 		return fmt.Errorf("listing users: %w", err)
 	}
-	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.local.APIKey })
+	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
 		return report.Remedied(fmt.Errorf("the keys in Secret %s belong to no user that this administrator sees", p.Secret),
 			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
 	}
-	holder, taken := all[at], map[string]bool{}
+	holder, users := all[at], map[string]cloudapi.User{} // of the domain, in which user names are unique
 	p.Account = holder.Account
-	account := map[string]cloudapi.User{} // without the holder
 	for _, u := range all {
-		if u.DomainID == holder.DomainID { // in which user names are unique
-			taken[u.Username] = true
-			if u.ID != holder.ID && u.Account == holder.Account {
-				account[u.Username] = u
-			}
+		if u.DomainID == holder.DomainID {
+			users[u.Username] = u
 		}
 	}
-	from, continued := account[record.From]
+	ours := func(name string) bool { return name != holder.Username && users[name].Account == holder.Account }
 	switch {
 	case r.Finish && record.From+record.To != "":
 		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys", "a rotation has not ended")
 	case r.Finish:
-		for _, name := range slices.Sorted(maps.Keys(account)) {
-			if r.secret.HasReplaced(account[name].APIKey) {
-				p.ends = append(p.ends, account[name])
+		for _, name := range slices.Sorted(maps.Keys(users)) {
+			if ours(name) && r.Secret.HasReplaced(users[name].APIKey) {
+				p.ends = append(p.ends, users[name])
 			}
 		}
-	case continued:
-		p.switched, p.From, p.To, p.ends = true, from.Username, holder.Username, []cloudapi.User{from}
+	case ours(record.From):
+		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{users[record.From]}
 	default:
-		p.From, p.To, p.ends = holder.Username, next(holder.Username, taken, account, record), []cloudapi.User{holder}
-		p.toID = account[p.To].ID
+		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, ours, record), []cloudapi.User{holder}
+		p.toID = users[p.To].ID
 	}
 	return nil
 }
@@ -95,15 +91,16 @@ var numbered = regexp.MustCompile(`-[0-9]+$`)
 
 // next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
 // one. A user that somebody else may work with is never taken: its keys would end.
-func next(holder string, taken map[string]bool, account map[string]cloudapi.User, record credentials.Rotation) string {
+func next(holder string, users map[string]cloudapi.User, ours func(string) bool, record credentials.Rotation) string {
+	taken := func(name string) bool { return users[name].ID != "" }
 	switch {
-	case record.To != "" && (account[record.To].ID != "" || !taken[record.To]):
+	case record.To != "" && (ours(record.To) || !taken(record.To)):
 		return record.To
-	case account[record.Spare].ID != "":
+	case ours(record.Spare):
 		return record.Spare
 	}
 	for n := 2; ; n++ {
-		if name := fmt.Sprintf("%s-%d", numbered.ReplaceAllString(holder, ""), n); !taken[name] {
+		if name := fmt.Sprintf("%s-%d", numbered.ReplaceAllString(holder, ""), n); !taken(name) {
 			return name
 		}
 	}

@@ -58,17 +58,13 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return out, err
 }
 
-// words are how often a Pod's log has a good and a bad word.
-type words struct{ good, bad int }
-
 // hear reads what the Pods have said about changed keys so far.
 func (r *run) hear(ctx context.Context) error {
 	pods, err := r.pods(ctx)
-	r.heard = map[string]words{}
+	r.heard = map[string]string{}
 	for i := range pods {
 		log, lerr := r.PodLogs(ctx, &pods[i], logLines)
-		err = errors.Join(err, lerr)
-		r.heard[pods[i].Name] = words{strings.Count(log, saysReloaded), strings.Count(log, saysRefused)}
+		r.heard[pods[i].Name], err = log, errors.Join(err, lerr)
 	}
 	return err
 }
@@ -132,10 +128,12 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 			log, lerr := r.PodLogs(ctx, &pods[i], logLines)
 			switch {
 			case lerr != nil || fresh && known: // a Pod on its way is asked again
-			case strings.Count(log, good) > before.good:
+			case strings.Count(log, good) > strings.Count(before, good):
 				said++
-			case strings.Count(log, bad) > before.bad:
-				refused = fmt.Errorf("the log of Pod %s: %s", pods[i].Name, r.Scrub(lastLine(log, bad)))
+			case strings.Count(log, bad) > strings.Count(before, bad):
+				begin := strings.LastIndexByte(log[:strings.LastIndex(log, bad)], '\n') + 1
+				line, _, _ := strings.Cut(log[begin:], "\n")
+				refused = fmt.Errorf("the log of Pod %s: %s", pods[i].Name, r.Scrub(strings.TrimSpace(line)))
 			}
 		}
 		r.plan.Pods = len(pods)
@@ -151,14 +149,4 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 		err = refused
 	}
 	return inTime, err
-}
-
-func lastLine(log, part string) string {
-	out := part
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, part) {
-			out = strings.TrimSpace(line)
-		}
-	}
-	return out
 }

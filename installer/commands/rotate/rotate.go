@@ -53,35 +53,31 @@ func (o *Options) Validate() error {
 
 type run struct {
 	*engine.Env
+	*cloud.Cloud // with the keys that the Secret held at first
 	Options
 
-	secret  *credentials.Secret
-	local   *cloudstack.Config // the Secret's, for this machine
-	api     *cloudapi.Client   // with the keys that the Secret held at first
 	admin   *cloudapi.Client
 	plan    *Plan
-	keys    cloudapi.Keys    // the new ones
-	old     []byte           // the Secret's cloud-config before
-	changed time.Time        // when the Secret got its keys; zero before
-	hide    []string         // secrets that no text may hold
-	heard   map[string]words // of the controller's Pods, before the Secret was changed or they were restarted
+	keys    cloudapi.Keys     // the new ones
+	old     []byte            // the Secret's cloud-config before
+	changed time.Time         // when the Secret got its keys; zero before
+	hide    []string          // secrets that no text may hold
+	heard   map[string]string // logs of the controller's Pods, before the Secret was changed or they were restarted
 }
 
 // Run rotates the keys.
 func Run(ctx context.Context, e *engine.Env, o Options) error {
-	r := &run{Env: e, Options: o}
-	e.Scrub = func(text string) string { return report.Mask(text, r.hide...) }
 	cs, err := cloud.OfSecret(ctx, e.Cluster)
 	if err != nil {
 		return err
 	}
 	defer cs.Close()
-	r.secret, r.local, r.api = cs.Secret, cs.Config, cs.Client
-	r.hide = append(r.hide, r.local.APIKey, r.local.SecretKey)
+	r := &run{Env: e, Options: o, Cloud: cs, hide: []string{cs.Config.APIKey, cs.Config.SecretKey}}
+	e.Scrub = func(text string) string { return report.Mask(text, r.hide...) }
 	if _, err := r.pods(ctx); err != nil { // keys that nobody could prove are not made
 		return err
 	}
-	login := *r.local
+	login := *r.Config
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	admin, end, err := o.Admin(ctx, e, &login)
 	if err != nil {
@@ -94,7 +90,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	p := r.plan
 	if o.Finish || p.switched {
-		r.changed = r.changedAt(r.secret.Object)
+		r.changed = r.changedAt(r.Secret.Object)
 	}
 	if p.Others, err = r.look(ctx); err != nil {
 		return err
@@ -141,7 +137,7 @@ func (r *run) steps() (steps []engine.Step) {
 	}
 	if r.Finish {
 		step(func(ctx context.Context, _ engine.Note) error {
-			return report.Remedied(credentials.CheckKeys(ctx, r.local.APIURL, r.api), "the old keys are revoked; see csccm doctor")
+			return report.Remedied(credentials.CheckKeys(ctx, r.Config.APIURL, r.Client), "the old keys are revoked; see csccm doctor")
 		}, "prove the keys in the Secret")
 	}
 	return steps
@@ -150,11 +146,11 @@ func (r *run) steps() (steps []engine.Step) {
 // change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the run is
 // stopped.
 func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Secret, record *credentials.Rotation)) (*corev1.Secret, error) {
-	secrets := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace)
+	secrets := r.Cluster.Kube.CoreV1().Secrets(r.Secret.Namespace)
 	var changed *corev1.Secret
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			s, err := secrets.Get(ctx, r.secret.Name, metav1.GetOptions{})
+			s, err := secrets.Get(ctx, r.Secret.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -176,19 +172,17 @@ func (r *run) record(ctx context.Context, edit func(record *credentials.Rotation
 }
 
 // begin names the user on the Secret, so that a run that ends here is continued with the same one.
-func (r *run) begin(ctx context.Context) error {
-	return r.record(ctx, func(record *credentials.Rotation) { record.To = r.plan.To })
-}
+func (r *run) begin(record *credentials.Rotation) { record.To = r.plan.To }
 
 // makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 	p, holder := r.plan, &r.plan.ends[0]
 	made := &credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
 	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if err := r.begin(ctx); err != nil {
+		if err := r.record(ctx, r.begin); err != nil {
 			return err
 		}
-		return credentials.Recorded(ctx, r.Cluster, r.local, []*credentials.MadeObject{made}, func() error {
+		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.MadeObject{made}, func() error {
 			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.To, DomainID: holder.DomainID})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
@@ -205,7 +199,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		err := r.begin(ctx)
+		err := r.record(ctx, r.begin)
 		if err == nil {
 			r.keys, err = r.register(ctx, p.To, p.toID)
 		}
@@ -215,7 +209,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 		return err
 	}
 	note("registered keys of user %q", p.To)
-	cfg := *r.local
+	cfg := *r.Config
 	cfg.APIKey, cfg.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	api, err := cloudstack.NewClient(&cfg)
 	if err == nil {
@@ -244,13 +238,13 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 		return err
 	}
 	r.Progress.Step("Secret %s", r.plan.Secret)
-	next := *r.secret.Config
+	next := *r.Secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	written, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *credentials.Rotation) {
 		r.old = bytes.Clone(s.Data[credentials.SecretKey])
 		s.Data[credentials.SecretKey] = next.Render()
 		record.From, record.To = r.plan.From, ""
-		record.Replaced(r.plan.From, r.secret.Config.APIKey)
+		record.Replaced(r.plan.From, r.Secret.Config.APIKey)
 	})
 	if err == nil {
 		r.changed = r.changedAt(written)

@@ -51,7 +51,7 @@ func (r *run) look(ctx context.Context) (Others, error) {
 		keys = append(keys, r.plan.ends[i].APIKey)
 	}
 	r.hide = append(r.hide, keys...)
-	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Name, credentials.SecretKey, keys)
+	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.Secret.Namespace, r.Secret.Name, credentials.SecretKey, keys)
 	if err != nil {
 		return Others{}, r.Cluster.Explain(err)
 	}
@@ -61,19 +61,17 @@ func (r *run) look(ctx context.Context) (Others, error) {
 // judge says what each workload needs.
 func judge(f *secretusers.Found, release string) Others {
 	o := Others{Workloads: []Use{}, Copies: f.Copies, NotLookedAt: f.NotRead}
-	add := func(users []secretusers.User, needs func(secretusers.User) string) {
-		for _, u := range users {
-			o.Workloads = append(o.Workloads, Use{User: u, PodCount: len(u.Pods), Needs: needs(u)})
-		}
-	}
-	add(f.Users, func(u secretusers.User) string {
+	for _, u := range f.Users {
+		needs := reloads
 		if slices.ContainsFunc(u.Pods, func(p *corev1.Pod) bool { return !cluster.InRelease(p.Labels, release) }) {
-			return restart
+			needs = restart
 		}
-		return reloads
-	})
+		o.Workloads = append(o.Workloads, Use{u, len(u.Pods), needs})
+	}
 	for i := range f.Copies {
-		add(f.Copies[i].Users, func(secretusers.User) string { return update })
+		for _, u := range f.Copies[i].Users {
+			o.Workloads = append(o.Workloads, Use{u, len(u.Pods), update})
+		}
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -275,9 +276,7 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 	out := ""
 	for i := range objects {
 		annotations := map[string]string{"meta.helm.sh/release-name": cluster.DefaultRelease, "meta.helm.sh/release-namespace": metav1.NamespaceSystem}
-		for k, v := range objects[i].GetAnnotations() {
-			annotations[k] = v
-		}
+		maps.Copy(annotations, objects[i].GetAnnotations())
 		objects[i].SetAnnotations(annotations)
 		body, err := yaml.Marshal(objects[i].Object)
 		if err != nil {

@@ -7,7 +7,7 @@ package testenv
 import (
 	"archive/tar"
 	"bytes"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -20,17 +20,8 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-//go:embed network.yaml
-var network []byte
-
-//go:embed dashboard.yaml
-var dashboard []byte
-
-//go:embed provider.yaml
-var provider []byte
-
-//go:embed 10-kubeadm.conf
-var kubeadmConf []byte
+//go:embed network.yaml dashboard.yaml provider.yaml 10-kubeadm.conf
+var embedded embed.FS
 
 // Files are the files of an ISO, by path.
 type Files map[string][]byte
@@ -38,15 +29,14 @@ type Files map[string][]byte
 // Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are texts.
 func Upstream(version, arch string) Files {
 	f := Files{
-		"cni/cni-plugins-" + arch + ".tgz":           []byte("plugins"),
-		"cri-tools/crictl-linux-" + arch + ".tar.gz": []byte("crictl"),
-		"kubelet.service":                            []byte("[Service]\nExecStart=/opt/bin/kubelet\n"),
-		"10-kubeadm.conf":                            kubeadmConf,
-		"network.yaml":                               network,
-		"dashboard.yaml":                             dashboard,
-		"provider.yaml":                              provider,
-		"autoscaler.yaml":                            []byte("kind: Deployment\napiVersion: apps/v1\nmetadata: {name: cluster-autoscaler}\n"),
+		"cni/cni-plugins-" + arch + ".tgz":                 []byte("plugins"),
+		"cri-tools/crictl-linux-" + arch + ".tar.gz":       []byte("crictl"),
+		"kubelet.service":                                  []byte("[Service]\nExecStart=/opt/bin/kubelet\n"),
+		"autoscaler.yaml":                                  []byte("kind: Deployment\napiVersion: apps/v1\nmetadata: {name: cluster-autoscaler}\n"),
 		"docker/cloudstack-kubernetes-provider:v1.1.0.tar": Archive("docker.io/apache/cloudstack-kubernetes-provider:v1.1.0"),
+	}
+	for _, name := range []string{"network.yaml", "dashboard.yaml", "provider.yaml", "10-kubeadm.conf"} {
+		f[name], _ = embedded.ReadFile(name)
 	}
 	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
 		f["k8s/"+program] = []byte(program + " " + version + " " + arch)
@@ -105,28 +95,16 @@ func (f Files) Folder(t testing.TB) string {
 // Image writes the archive of an image to a file.
 func Image(t testing.TB, image string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "image.tar")
-	if err := os.WriteFile(name, Archive(image), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return filepath.Join(Files{"image.tar": Archive(image)}.Folder(t), "image.tar")
 }
 
-// Archive returns an archive as "ctr image export" writes it, without the layers.
-func Archive(images ...string) []byte {
-	tags, entries := "", ""
-	for i, image := range images {
-		if i > 0 {
-			tags, entries = tags+",", entries+","
-		}
-		tags += fmt.Sprintf("%q", image)
-		entries += fmt.Sprintf(`{"annotations":{"io.containerd.image.name":%q}}`, image)
-	}
+// Archive returns an archive of an image as "ctr image export" writes it, without the layers.
+func Archive(image string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, file := range [][2]string{
-		{"blobs/sha256/0", "layer"}, {"index.json", `{"manifests":[` + entries + `]}`},
-		{"manifest.json", `[{"RepoTags":[` + tags + `]}]`}, {"oci-layout", `{"imageLayoutVersion":"1.0.0"}`},
+		{"blobs/sha256/0", "layer"}, {"index.json", fmt.Sprintf(`{"manifests":[{"annotations":{"io.containerd.image.name":%q}}]}`, image)},
+		{"manifest.json", fmt.Sprintf(`[{"RepoTags":[%q]}]`, image)}, {"oci-layout", `{"imageLayoutVersion":"1.0.0"}`},
 	} {
 		_ = w.WriteHeader(&tar.Header{Name: file[0], Mode: 0o644, Size: int64(len(file[1]))})
 		_, _ = io.WriteString(w, file[1])
