@@ -127,12 +127,12 @@ func TestSecretsArePrintedRedacted(t *testing.T) {
 	}
 }
 
-func TestListEvents(t *testing.T) {
+func TestListClusterEvents(t *testing.T) {
 	t.Parallel()
 	f := always(`{"x":{"count":1,"event":[{"id":"1","type":"KUBERNETES.CLUSTER.CREATE","level":"ERROR","state":"Completed","description":"d","username":"u"}]}}`)
-	events, err := f.client(t).ListEvents(t.Context(), ClusterResource, "k", "p")
+	events, err := f.client(t).ListClusterEvents(t.Context(), "k", "p")
 	require.NoError(t, err)
-	require.Equal(t, []Event{{ID: "1", Type: "KUBERNETES.CLUSTER.CREATE", Level: EventError, State: "Completed", Description: "d", Username: "u"}}, events)
+	require.Equal(t, []Event{{ID: "1", Type: "KUBERNETES.CLUSTER.CREATE", Level: "ERROR", State: "Completed", Description: "d", Username: "u"}}, events)
 	form := f.form()
 	require.Equal(t, []string{"KubernetesCluster", "k", "p"}, []string{form.Get("resourcetype"), form.Get("resourceid"), form.Get("projectid")})
 }

@@ -15,11 +15,10 @@ const CloudManaged = "CloudManaged"
 
 // KubernetesCluster is a cluster of CloudStack Kubernetes Service.
 type KubernetesCluster struct {
-	ID    string `json:"id"`
-	Name  string `json:"name"`
-	State string `json:"state"` // such as Starting, Running, Alert; section 13.3 of the contract
-	// Type is CloudManaged or cloudstack.ExternalManaged.
-	Type         string `json:"clustertype"`
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	State        string `json:"state"`       // such as Starting, Running, Alert; section 13.3 of the contract
+	Type         string `json:"clustertype"` // CloudManaged or cloudstack.ExternalManaged
 	Description  string `json:"description"`
 	ZoneID       string `json:"zoneid"`
 	ZoneName     string `json:"zonename"`
@@ -31,27 +30,26 @@ type KubernetesCluster struct {
 	OfferingName string `json:"serviceofferingname"`
 	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty where
 	// each kind of node was given its own.
-	ControlOfferingID   string   `json:"controlofferingid"`
-	ControlOfferingName string   `json:"controlofferingname"`
-	WorkerOfferingID    string   `json:"workerofferingid"`
-	WorkerOfferingName  string   `json:"workerofferingname"`
-	EtcdOfferingID      string   `json:"etcdofferingid"`
-	TemplateID          string   `json:"templateid"` // of its nodes
-	KeyPair             string   `json:"keypair"`
-	Endpoint            string   `json:"endpoint"` // URL of the API server
-	IPAddress           string   `json:"ipaddress"`
-	IPAddressID         string   `json:"ipaddressid"`
-	ControlNodes        int      `json:"controlnodes"`
-	Size                int      `json:"size"` // worker nodes
-	EtcdNodes           int      `json:"etcdnodes"`
-	Autoscaling         bool     `json:"autoscalingenabled"`
-	MinSize             int      `json:"minsize"` // 0 without autoscaling
-	MaxSize             int      `json:"maxsize"`
-	CSI                 bool     `json:"csienabled"`
-	Created             string   `json:"created"` // as the server writes it
-	VMs                 []string `json:"-"`       // ids
-	// Nodes are the VMs of a CloudManaged cluster.
-	Nodes []ClusterVM `json:"-"`
+	ControlOfferingID   string      `json:"controlofferingid"`
+	ControlOfferingName string      `json:"controlofferingname"`
+	WorkerOfferingID    string      `json:"workerofferingid"`
+	WorkerOfferingName  string      `json:"workerofferingname"`
+	EtcdOfferingID      string      `json:"etcdofferingid"`
+	TemplateID          string      `json:"templateid"` // of its nodes
+	KeyPair             string      `json:"keypair"`
+	Endpoint            string      `json:"endpoint"` // URL of the API server
+	IPAddress           string      `json:"ipaddress"`
+	IPAddressID         string      `json:"ipaddressid"`
+	ControlNodes        int         `json:"controlnodes"`
+	Size                int         `json:"size"` // worker nodes
+	EtcdNodes           int         `json:"etcdnodes"`
+	Autoscaling         bool        `json:"autoscalingenabled"`
+	MinSize             int         `json:"minsize"` // 0 without autoscaling
+	MaxSize             int         `json:"maxsize"`
+	CSI                 bool        `json:"csienabled"`
+	Created             string      `json:"created"` // as the server writes it
+	VMs                 []string    `json:"-"`       // ids
+	Nodes               []ClusterVM `json:"-"`       // the VMs of a CloudManaged cluster
 }
 
 // ClusterVM is a VM as its cluster shows it.
@@ -89,16 +87,14 @@ func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]Kuber
 		All []ClusterVM `json:"virtualmachines"`
 	}
 	rows, err := cloudstack.List(ctx, c.Client, "listKubernetesClusters", "kubernetescluster", f, func(r *row) string { return r.ID })
-	var out []KubernetesCluster
-	for i := range rows {
-		k := rows[i].KubernetesCluster
-		k.VMs = Names(rows[i].All, func(vm *ClusterVM) string { return vm.ID })
+	return Names(rows, func(r *row) KubernetesCluster {
+		k := r.KubernetesCluster
+		k.VMs = Names(r.All, func(vm *ClusterVM) string { return vm.ID })
 		if k.Type == CloudManaged {
-			k.Nodes = rows[i].All
+			k.Nodes = r.All
 		}
-		out = append(out, k)
-	}
-	return out, err
+		return k
+	}), err
 }
 
 // CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID unless
@@ -177,21 +173,20 @@ func (c *Client) KubernetesClusterConfig(ctx context.Context, id string) (string
 
 // KubernetesVersion is a version that CloudStack Kubernetes Service can install.
 type KubernetesVersion struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Semantic string `json:"semanticversion"` // such as 1.33.1
-	ISOID    string `json:"isoid"`
-	ISOName  string `json:"isoname"`
-	ISOState string `json:"isostate"` // Ready when it can be used; empty when the ISO is gone
-	ZoneID   string `json:"zoneid"`   // empty: all zones
-	ZoneName string `json:"zonename"`
-	Arch     string `json:"arch"` // x86_64 or aarch64; CloudStack 4.20.1
-	State    string `json:"state"`
-	MinCPUs  int    `json:"mincpunumber"`
-	// MinMemoryMiB is what a node needs at least.
-	MinMemoryMiB        int  `json:"minmemory"`
-	SupportsHA          bool `json:"supportsha"`
-	SupportsAutoscaling bool `json:"supportsautoscaling"`
+	ID                  string `json:"id"`
+	Name                string `json:"name"`
+	Semantic            string `json:"semanticversion"` // such as 1.33.1
+	ISOID               string `json:"isoid"`
+	ISOName             string `json:"isoname"`
+	ISOState            string `json:"isostate"` // Ready when it can be used; empty when the ISO is gone
+	ZoneID              string `json:"zoneid"`   // empty: all zones
+	ZoneName            string `json:"zonename"`
+	Arch                string `json:"arch"` // x86_64 or aarch64; CloudStack 4.20.1
+	State               string `json:"state"`
+	MinCPUs             int    `json:"mincpunumber"`
+	MinMemoryMiB        int    `json:"minmemory"` // what a node needs at least
+	SupportsHA          bool   `json:"supportsha"`
+	SupportsAutoscaling bool   `json:"supportsautoscaling"`
 }
 
 // VersionEnabled is the state of a version that new clusters can have.
@@ -214,21 +209,16 @@ type Event struct {
 	Created     string `json:"created"` // as the server writes it
 }
 
-// EventError is the level of an event about a failure.
-const EventError = "ERROR"
-
-// ClusterResource is the resource type of the events of a KubernetesCluster.
-const ClusterResource = "KubernetesCluster"
-
-// ListEvents lists the events of a resource, newest first. Servers before 4.17 have no such parameters and list others too.
-func (c *Client) ListEvents(ctx context.Context, resourceType, resourceID, projectID string) ([]Event, error) {
-	f := cloudstack.Params{"resourcetype": resourceType, "resourceid": resourceID}.Set("projectid", projectID)
+// ListClusterEvents lists the events of a KubernetesCluster, newest first. Servers before 4.17 have no such parameters and
+// list others too.
+func (c *Client) ListClusterEvents(ctx context.Context, id, projectID string) ([]Event, error) {
+	f := cloudstack.Params{"resourcetype": "KubernetesCluster", "resourceid": id}.Set("projectid", projectID)
 	return cloudstack.List(ctx, c.Client, "listEvents", "event", f, func(e *Event) string { return e.ID })
 }
 
-// Names returns the names of what a list has.
-func Names[T any](items []T, name func(*T) string) []string {
-	out := make([]string, len(items))
+// Names returns the names, or something else, of what a list has.
+func Names[T, N any](items []T, name func(*T) N) []N {
+	out := make([]N, len(items))
 	for i := range items {
 		out[i] = name(&items[i])
 	}

@@ -29,8 +29,7 @@ func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]Ser
 
 // Quota is what an account or a project may use, and uses.
 type Quota struct {
-	// Owner is "account NAME" or "project NAME".
-	Owner                                                          string
+	Owner                                                          string // "account NAME" or "project NAME"
 	VMs, CPUs, MemoryMiB, Volumes, StorageGiB, PublicIPs, Networks Usage
 }
 

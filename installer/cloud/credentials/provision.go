@@ -136,12 +136,10 @@ func (p *Provision) place(ctx context.Context) (err error) {
 		return explain("listing domains", err)
 	}
 	// Without a path or id it is the administrator's own domain: they see that and those below it.
-	var names []string
 	found := false
 	for i := range p.domains {
 		d, want := &p.domains[i], p.r.Domain
 		d.Path = normalPath(d.Path)
-		names = append(names, d.Path)
 		higher := p.Domain.ID == "" || strings.Count(d.Path, "/") < strings.Count(p.Domain.Path, "/")
 		if want == "" && higher || want != "" && (d.ID == want || strings.EqualFold(d.Path, normalPath(want))) {
 			p.Domain, found = *d, true
@@ -149,6 +147,7 @@ func (p *Provision) place(ctx context.Context) (err error) {
 	}
 	switch {
 	case !found:
+		names := cloudapi.Names(p.domains, func(d *cloudapi.Domain) string { return d.Path })
 		return report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", p.r.Domain), "name one of these with --domain: "+some(names))
 	case p.r.Project != "":
 		return p.findProject(ctx)

@@ -57,12 +57,10 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, SecretName, err)
 	}
 	s.Exists, s.Object = true, object
-	if _, ok := object.Data[SecretKey]; !ok {
+	if text, ok := object.Data[SecretKey]; !ok {
 		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
-	} else if config, err := cloudconfig.Parse(bytes.NewReader(object.Data[SecretKey])); err != nil {
+	} else if s.Config, err = cloudconfig.Parse(bytes.NewReader(text)); err != nil {
 		s.Problem = fmt.Errorf("Secret %s/%s: %w", namespace, SecretName, err)
-	} else {
-		s.Config = config
 	}
 	return s, nil
 }
@@ -95,7 +93,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if err := inPod.Validate(); err != nil {
 		return nil, &report.Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
-	p := &SecretPlan{Action: SecretOverwrite}
+	p := &SecretPlan{Action: SecretOverwrite, object: s.Object.DeepCopy()}
 	switch {
 	case !s.Exists:
 		p.Action, p.object = SecretCreate, &corev1.Secret{
@@ -108,9 +106,6 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		if p.Differences = s.Config.Differences(&inPod); len(p.Differences) == 0 {
 			return &SecretPlan{Action: SecretKeep}, nil
 		}
-	}
-	if p.object == nil {
-		p.object = s.Object.DeepCopy()
 	}
 	if p.object.Labels[managedByLabel] == "" {
 		metav1.SetMetaDataLabel(&p.object.ObjectMeta, managedByLabel, manager)

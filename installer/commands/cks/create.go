@@ -47,10 +47,7 @@ func create(ctx context.Context, t *task, name string) error {
 			t.plan.Changes = append(t.plan.Changes, Change{What: "when it runs, install", To: "csccm"})
 		}
 	} else if len(different) > 0 && k.Type == cloudapi.CloudManaged {
-		var texts []string
-		for _, c := range different {
-			texts = append(texts, fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To))
-		}
+		texts := cloudapi.Names(different, func(c *Change) string { return fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To) })
 		return report.Usage(fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(texts, ", ")),
 			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade")
 	}
@@ -93,11 +90,9 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	if err != nil {
 		return q, nil, err
 	}
-	q = cloudapi.CreateClusterRequest{
-		Name: name, ZoneID: zone.ID, VersionID: v.ID, OfferingID: o.all.ID, ControlOfferingID: o.control.ID, WorkerOfferingID: o.worker.ID,
-		ControlNodes: t.ControlNodes, Size: t.Size, Description: t.Description, ProjectID: t.Project, NetworkID: n.ID, KeyPair: t.KeyPair,
-		ExternalLBAddress: t.ExternalLB, RootDiskGiB: t.RootDiskGiB, EnableCSI: t.CSI,
-	}
+	q = t.CreateClusterRequest
+	q.Name, q.ProjectID, q.ZoneID, q.VersionID, q.NetworkID = name, t.Project, zone.ID, v.ID, n.ID
+	q.OfferingID, q.ControlOfferingID, q.WorkerOfferingID = o.all.ID, o.control.ID, o.worker.ID
 	count := func(what string, is, asked int) {
 		c = c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 	}
@@ -108,8 +103,8 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	c = append(c, o.changes(k)...)
 	c = c.add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID))
 	c = c.add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair)
-	c = c.add("CSI driver", "", "on", k.CSI || !t.CSI)
-	c = c.add("control plane", "", t.ExternalLB, !isNew || t.ExternalLB == "")
+	c = c.add("CSI driver", "", "on", k.CSI || !t.EnableCSI)
+	c = c.add("control plane", "", t.ExternalLBAddress, !isNew || t.ExternalLBAddress == "")
 	c = c.add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
 	return q, c, nil
 }

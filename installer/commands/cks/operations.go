@@ -59,17 +59,13 @@ var (
 	Delete  = Operation{"delete", nil, []string{"Destroying"}, nil, on(remove)}
 )
 
-// Options are what an operation is asked for. Zone, version, offerings and network are names or ids. Zero values stay as they are, or
-// are left to the defaults.
+// Options are what an operation is asked for. Zone, version, offerings and network are names or ids, and no parameters yet. Zero
+// values stay as they are, or are left to the defaults.
 type Options struct {
-	Description, Zone, Version, Network, KeyPair string
-
+	cloudapi.CreateClusterRequest
+	Zone, Version, Network                    string
 	Offering, ControlOffering, WorkerOffering string // the first is for all nodes that have none of their own
 
-	Size, ControlNodes, RootDiskGiB int
-
-	ExternalLB     string // address of a highly available control plane in a shared network
-	CSI            bool
 	Autoscaling    string   // MIN-MAX workers, or off
 	RemoveServices bool     // before a delete
 	Ignore         []string // codes of findings of the preflight that do not stop the operation

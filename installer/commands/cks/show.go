@@ -110,7 +110,7 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 	out := &ClusterInfo{
 		SchemaVersion: schemaVersion, Cluster: *k, Nodes: append([]cloudapi.ClusterVM{}, k.Nodes...), Events: []cloudapi.Event{}, Next: nextStep(k),
 	}
-	events, err := s.API.ListEvents(ctx, cloudapi.ClusterResource, k.ID, s.Project)
+	events, err := s.API.ListClusterEvents(ctx, k.ID, s.Project)
 	if err != nil {
 		out.EventsUnread = err.Error()
 	}

@@ -116,12 +116,9 @@ func (r *run) show(w io.Writer, _ report.Style) error {
 	}
 	fmt.Fprintf(&b, head, p.Secret, p.Account)
 	section(&b, "", p.Steps)
-	var uses []string
-	for i := range p.Workloads {
-		u := &p.Workloads[i]
-		uses = append(uses, fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs]))
-	}
-	section(&b, "These keys are used by:\n", uses)
+	section(&b, "These keys are used by:\n", cloudapi.Names(p.Workloads, func(u *Use) string {
+		return fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs])
+	}))
 	section(&b, "Not looked at:\n", p.NotLookedAt)
 	section(&b, kept, p.KeptFor)
 	if len(p.Steps) == 0 {

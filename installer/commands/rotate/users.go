@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/secretusers"
@@ -46,10 +47,7 @@ type Others struct {
 
 // look reads what works with the old keys.
 func (r *run) look(ctx context.Context) (Others, error) {
-	var keys []string
-	for i := range r.plan.ends {
-		keys = append(keys, r.plan.ends[i].APIKey)
-	}
+	keys := cloudapi.Names(r.plan.ends, func(u *cloudapi.User) string { return u.APIKey })
 	r.hide = append(r.hide, keys...)
 	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.Secret.Namespace, r.Secret.Name, credentials.SecretKey, keys)
 	if err != nil {
