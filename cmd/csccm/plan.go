@@ -73,7 +73,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	switch {
 	case r.Summary.Failed > 0:
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
-		return report.Remedied(err, cli.RemedyOf(nil, r.Cause()))
+		return report.Remedied(err, cli.RemedyOf(nil, r.Cause))
 	case detailed && r.ToDo():
 		return &report.Error{Code: exitToDo}
 	}

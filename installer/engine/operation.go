@@ -32,8 +32,8 @@ type Operation struct {
 	Check func(ctx context.Context) error
 	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
 	Steps []Step
-	// Done prints the result of the steps for a person; may be nil.
-	Done func(w io.Writer) error
+	// Done is the result of the steps for a person; may be nil.
+	Done func() string
 }
 
 // Run shows the plan, checks it, asks, and carries the steps out. A dry run ends after the check. Programs get the plan alone, however
@@ -80,7 +80,10 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if err != nil || op.Done == nil {
 		return err
 	}
-	return e.write("", op.Done)
+	return e.write("", func(w io.Writer) error {
+		_, err := io.WriteString(w, op.Done())
+		return err
+	})
 }
 
 // Where names the cluster and the namespace, or the CloudStack, that a command works on.

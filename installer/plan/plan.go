@@ -41,6 +41,8 @@ type Report struct {
 	Settings      Settings   `json:"settings"`
 	Services      []*Service `json:"services"` // sorted by name
 	Summary       Summary    `json:"summary"`
+
+	Cause error `json:"-"` // the first error of a Service that could not be planned
 }
 
 // Settings are the controller's settings that affect the plan.
@@ -122,7 +124,7 @@ func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.
 		}
 		r.Services[i] = newService(svc, preview, plan.Policy(settings.Policy), err)
 	}
-	r.Summary = sum(r.Services)
+	r.sum()
 	return r, ctx.Err()
 }
 
@@ -143,19 +145,11 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.P
 	return out
 }
 
-// Cause returns the error of the first Service that could not be planned, or nil.
-func (r *Report) Cause() error {
-	for _, s := range r.Services {
-		if s.cause != nil {
-			return s.cause
-		}
-	}
-	return nil
-}
-
-func sum(services []*Service) Summary {
-	s := Summary{Services: len(services)}
-	for _, svc := range services {
+func (r *Report) sum() {
+	s := &r.Summary
+	for _, svc := range r.Services {
+		r.Cause = cmp.Or(r.Cause, svc.cause)
+		s.Services++
 		s.Actions += len(svc.Actions)
 		for i := range svc.Actions {
 			if svc.Actions[i].Held {
@@ -173,7 +167,6 @@ func sum(services []*Service) Summary {
 			s.Settled++
 		}
 	}
-	return s
 }
 
 // todo reports whether the controller would do anything for the Service. That includes looking up the outcome of a

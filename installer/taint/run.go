@@ -6,7 +6,6 @@ package taint
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -47,9 +46,8 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	p.AddTo(out)
 	op := engine.Operation{
 		Name: "taint", Back: "csccm taint --undo goes back", Plan: out, Check: func(context.Context) error { return p.Blocked() },
-		Done: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
-			return err
+		Done: func() string {
+			return fmt.Sprintf("Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
 		},
 	}
 	if len(p.Order) == 0 {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -110,9 +109,6 @@ func Undo(ctx context.Context, e *engine.Env) error {
 	if op.What = "set back " + count; len(op.Steps) == 0 {
 		out.Add("Nodes", "none to set back", nil)
 	}
-	op.Done = func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s set back\n", count)
-		return err
-	}
+	op.Done = func() string { return count + " set back\n" }
 	return e.Run(ctx, op)
 }

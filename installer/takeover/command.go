@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -45,10 +44,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 		Name: "takeover", What: "carry the plan out", Plan: shown, Question: prompt.Question{
 			Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 		},
-		Done: func(w io.Writer) error {
-			_, err := io.WriteString(w, done)
-			return err
-		},
+		Done: func() string { return done },
 	}
 	if !p.needed() && p.Problem == nil {
 		shown.Add(nothing[0], nothing[1], nil)

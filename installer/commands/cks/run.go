@@ -207,10 +207,7 @@ func (t *task) run(ctx context.Context) error {
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  p.Write,
 		Check: func(context.Context) error { return p.judge(t.Ignore) },
-		Done: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted"))
-			return err
-		},
+		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
 	})
 }
 

@@ -278,10 +278,9 @@ func (c *change) carryOut(
 	}
 	return e.Run(ctx, engine.Operation{
 		Name: command, What: what, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
-		Done: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
+		Done: func() string {
+			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
 				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.was.Revision)
-			return err
 		},
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -64,10 +63,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, undo bool) error {
 	return e.Run(ctx, engine.Operation{
 		Name: "migrate-rules", What: "rename " + changed, Plan: m.plan, Check: m.allowed, Steps: steps,
 		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. csccm migrate-rules --undo goes back."},
-		Done: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s renamed\n%s", changed, back)
-			return err
-		},
+		Done:     func() string { return changed + " renamed\n" + back },
 	})
 }
 

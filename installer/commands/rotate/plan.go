@@ -138,12 +138,11 @@ func section(b *strings.Builder, title string, all []string) {
 	}
 }
 
-// done prints what was done for a person.
-func (r *run) done(w io.Writer) error {
+// done is what was done, for a person.
+func (r *run) done() string {
 	p := r.plan
 	if r.Finish {
-		_, err := fmt.Fprintf(w, "the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
-		return err
+		return fmt.Sprintf("the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
 	}
 	var b strings.Builder
 	old, next := "are revoked", ""
@@ -152,6 +151,5 @@ func (r *run) done(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
 	section(&b, "", p.KeptFor)
-	_, err := io.WriteString(w, b.String()+next)
-	return err
+	return b.String() + next
 }
