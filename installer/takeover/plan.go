@@ -33,6 +33,8 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -262,4 +264,84 @@ func values(f *Facts) map[string]string {
 		out["providerIDFormat"] = "cloudstack"
 	}
 	return out
+}
+
+// PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services and
+// workloads. It is pure.
+func PlanUndo(f *Facts) *Plan {
+	p := &Plan{Undo: true, Own: f.Own, project: f.Project}
+	for i := range f.Services {
+		if was, recorded := rules.RecordOf(&f.Services[i], BeforeAnnotation); recorded {
+			p.Services = append(p.Services, p.service(&f.Services[i], was, f.Rules))
+		}
+	}
+	p.predecessors(f)
+	for i := range p.Own.Workloads {
+		if own := &p.Own.Workloads[i]; !own.Helm {
+			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
+				"%s is of no Helm release: what applied it would start it again beside the old controller", own)
+		}
+	}
+	return p
+}
+
+// pinnable are the annotations that a takeover sets.
+var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotation.SourceCIDRs, annotation.Mode}
+
+// service plans for one Service the rules that still have the names that the takeover gave them, and the annotations that it set.
+func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
+	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
+	steps, stays := rules.Undo(svc, was.Rules, now)
+	for i := range steps {
+		s.Rules, s.Address, s.Changes = append(s.Rules, steps[i].RuleID), steps[i].PublicIP, append(s.Changes, changeOf(&steps[i]))
+	}
+	p.Steps = append(p.Steps, steps...)
+	for _, name := range slices.Sorted(maps.Keys(was.Annotations)) {
+		c := was.Annotations[name]
+		value, set := svc.Annotations[name]
+		switch {
+		case !slices.Contains(pinnable, name): // nothing of ours: whoever may write the Service may have recorded it
+		case set == (c.Was != nil) && (!set || value == *c.Was): // back already
+		case set && value == c.Set && c.Was == nil:
+			s.back[name], s.Changes = nil, append(s.Changes, "- remove annotation "+name+" from the Service")
+		case set && value == c.Set:
+			s.back[name], s.Changes = c.Was, append(s.Changes, fmt.Sprintf("~ set annotation %s=%q on the Service", name, *c.Was))
+		default:
+			stays = append(stays, fmt.Sprintf("somebody changed annotation %s since; it stays", name))
+		}
+	}
+	for _, text := range stays {
+		p.Warnings = append(p.Warnings, s.Service+": "+text)
+	}
+	return s
+}
+
+// predecessors are the controllers that a takeover stopped.
+func (p *Plan) predecessors(f *Facts) {
+	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
+		switch {
+		case !old.Replaceable():
+		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
+			p.Problem = report.Refused("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
+				"%s runs already, before csccm's controller has ended and the rules have its names", &old)
+		case old.Wanted+old.Before > 0: // stopped, or started by an undo that ended early
+			if old.Wanted = max(old.Wanted, old.Before); len(p.Own.Workloads) == 0 && old.Lease != nil {
+				p.Own.Lease = *old.Lease
+			}
+			p.Predecessors = append(p.Predecessors, old)
+		}
+	}
+	if len(p.Predecessors) == 0 && p.Problem == nil && p.needed() {
+		p.Problem = report.Refused(fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
+			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none")
+	}
+}
+
+// needed reports whether anything is left to do.
+func (p *Plan) needed() bool {
+	if p.Undo {
+		stopped := func(old family.Predecessor) bool { return old.Ready == 0 }
+		return len(p.Own.Workloads)+len(p.Services) > 0 || slices.ContainsFunc(p.Predecessors, stopped)
+	}
+	return p.Order != ""
 }

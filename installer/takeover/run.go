@@ -63,6 +63,17 @@ func (t *Taker) After() []engine.Step {
 
 func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && !t.Plan.Own.Installed }
 
+// Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone gives rules
+// and annotations back what they had, then the old one starts. An undo that ended early is continued by running it again.
+func (t *Taker) Back() []engine.Step {
+	steps := []engine.Step{step("swap back", t.swap)}
+	for i := range t.Plan.Predecessors {
+		start := func(ctx context.Context) error { return t.start(ctx, &t.Plan.Predecessors[i]) }
+		steps = append(steps, step("start of the old controller", start))
+	}
+	return steps
+}
+
 // Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan may not be
 // carried out.
 func (t *Taker) Consent(ctx context.Context) error {
@@ -255,6 +266,37 @@ func (t *Taker) verify(ctx context.Context) error {
 	}
 	t.Progress.Done("ids kept: %d", kept)
 	return nil
+}
+
+// start gives an old controller its Pods back and waits until it works.
+func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
+	t.Progress.Step("Starting %s", old)
+	spec := fmt.Sprintf(`{"replicas":%d}`, old.Wanted)
+	if old.Kind == "DaemonSet" {
+		spec = fmt.Sprintf(`{"template":{"spec":{"nodeSelector":{%q:null}}}}`, family.StoppedSelector)
+	}
+	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}},"spec":%s}`, family.ReplicasAnnotation, family.KeptAnnotation, spec)
+	if err := t.patch(ctx, old, body); err != nil {
+		return err
+	}
+	// Without an election only a Pod that is ready tells that it works.
+	ready, err := engine.Poll(ctx, t.Clock, poll, stopTimeout, func() (bool, error) {
+		f, err := family.Find(ctx, t.Cluster.Kube, t.Release, t.Cluster.Namespace)
+		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
+	})
+	if err == nil && !ready {
+		err = fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout)
+	}
+	if err == nil {
+		t.Progress.Done("ready")
+	}
+	if err == nil && old.Lease != nil {
+		err = t.awaitLeader(ctx, *old.Lease)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = report.Remedied(err, "look at its Pods and their log; run the command again to go on, or csccm install, which takes its place again")
+	}
+	return err
 }
 
 // patch changes a workload, if it is there.
