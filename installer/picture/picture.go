@@ -36,7 +36,7 @@ type Page struct {
 	Options string
 	Checks  []check.Result
 	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be made now
-	// takes nothing back. Nil for Checks.
+	// takes nothing back.
 	Findings []check.Result
 	// Sources are Kubernetes and CloudStack, with how reading them goes.
 	Sources []model.Source
@@ -47,7 +47,7 @@ type Page struct {
 
 // OfInspection is the page of a run of doctor. Its facts are a copy.
 func OfInspection(f *check.Facts, r *check.Report) Page {
-	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Facts: &check.Facts{
+	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Findings: r.Checks, Facts: &check.Facts{
 		At: f.At, Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, Kubelets: f.Kubelets, Pods: f.Pods, Logs: f.Logs,
 		VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, AllRules: f.AllRules, Forwards: f.Forwards, OddMembers: f.OddMembers, Planned: f.Planned,
 	}}
@@ -286,12 +286,8 @@ func newBuilder(p *Page) *builder {
 			}
 		}
 	}
-	known := p.Findings
-	if known == nil {
-		known = p.Checks
-	}
-	for i := range known {
-		r := &known[i]
+	for i := range p.Findings {
+		r := &p.Findings[i]
 		if r.Outcome != check.Failed && r.Outcome != check.Warning {
 			continue
 		}

@@ -167,16 +167,16 @@ func TestHealth(t *testing.T) {
 			f.Planned = map[string]*plan.Service{"team-0/web-0": p}
 		}, web, model.HealthWarning, "CloudStack is down"},
 		"doctor about the Service": {func(f *Page) {
-			f.Checks = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
+			f.Findings = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
 		}, web, model.HealthError, "LB-001: Services are served, members missing"},
 		"doctor about the node": {func(f *Page) {
-			f.Checks = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
+			f.Findings = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
 		}, node, model.HealthWarning, "NODE-006: Addresses"},
 		"an orphaned address": {func(f *Page) {
-			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "PublicIpAddress", Name: ipOf(0), Message: "of no Service"}}}}
+			f.Services, f.Findings = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "PublicIpAddress", Name: ipOf(0), Message: "of no Service"}}}}
 		}, address, model.HealthOrphan, "of no Service"},
 		"doctor calls a rule an orphan": {func(f *Page) {
-			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.AllRules[0].Name, Message: "of no Service"}}}}
+			f.Services, f.Findings = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.AllRules[0].Name, Message: "of no Service"}}}}
 		}, rule, model.HealthOrphan, "of no Service"},
 		"a rule of others on a shared address": {func(f *Page) {
 			f.AllRules = append(f.AllRules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
