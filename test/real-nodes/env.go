@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,6 +96,7 @@ type env struct {
 	outside  *realnode.Outside
 	home     string
 	log      io.Writer
+	undo     []func()
 	// clients are those that the running scenario has started.
 	clients []*traffic.Client
 }
@@ -114,9 +116,13 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	e.Cluster = must.Get(realnode.StartCluster(ctx, realnode.ClusterOptions{
 		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	}))
+	e.undo = append(e.undo, e.Cluster.Stop)
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))
+	e.undo = append(e.undo, e.cloud.Stop)
 	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
+	e.undo = append(e.undo, e.path.Close)
 	e.outside = must.Get(realnode.NewOutside(ctx, balancers))
+	e.undo = append(e.undo, e.outside.Close)
 	must.Each(len(at.nodes), func(i int) { must.Get(e.Join(ctx, at.nodes[i])) })
 	must.OK(e.WaitReady(ctx, e.names()...))
 	e.workload(ctx)
@@ -124,17 +130,8 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 }
 
 func (e *env) stop() {
-	if e.path != nil {
-		e.path.Close()
-	}
-	if e.outside != nil {
-		e.outside.Close()
-	}
-	if e.Cluster != nil {
-		e.Stop()
-	}
-	if e.cloud != nil {
-		e.cloud.Stop()
+	for _, undo := range slices.Backward(e.undo) {
+		undo()
 	}
 }
 

@@ -159,22 +159,15 @@ func (env *Env) configure(rate float64) (err error) {
 	return os.WriteFile(env.CloudConfig, config.Render(), 0o600)
 }
 
-// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none.
-func (env *Env) Start(ctx context.Context, rate float64, args ...string) error {
-	if err := env.Launch(ctx, rate, args...); err != nil {
-		return err
-	}
-	return env.Idle(ctx)
-}
-
-// Launch starts the controller and waits for its first call. The ledger must not be reset meanwhile.
-func (env *Env) Launch(ctx context.Context, rate float64, args ...string) error {
+// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none. The ledger
+// must not be reset meanwhile.
+func (env *Env) Start(ctx context.Context, rate float64, args ...string) (err error) {
+	defer must.Return(&err)
 	env.Kill()
 	before := len(env.Calls())
-	if err := env.Spawn(ctx, rate, args...); err != nil {
-		return err
-	}
-	return env.Until(ctx, "the controller to call CloudStack", func() bool { return len(env.Calls()) > before })
+	must.OK(env.Spawn(ctx, rate, args...))
+	must.OK(env.Until(ctx, "the controller to call CloudStack", func() bool { return len(env.Calls()) > before }))
+	return env.Idle(ctx)
 }
 
 // Spawn starts the controller and returns at once.

@@ -57,18 +57,11 @@ func (env *Env) JoinVM(ctx context.Context, name string) error {
 // VM returns the ID of a VM.
 func (env *Env) VM(name string) string { return env.vms[name] }
 
-// Destroy destroys and expunges a VM and sets its Node's Ready condition to Unknown.
-func (env *Env) Destroy(ctx context.Context, name string) error {
-	if _, err := env.admin(ctx, "destroyVirtualMachine", map[string]string{"id": env.vms[name], "expunge": "true"}); err != nil {
-		return err
-	}
-	delete(env.vms, name)
-	return env.NotReady(ctx, name)
-}
-
-// NotReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
-func (env *Env) NotReady(ctx context.Context, name string) (err error) {
+// Destroy destroys and expunges a VM and sets its Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
+func (env *Env) Destroy(ctx context.Context, name string) (err error) {
 	defer must.Return(&err)
+	must.Get(env.admin(ctx, "destroyVirtualMachine", map[string]string{"id": env.vms[name], "expunge": "true"}))
+	delete(env.vms, name)
 	n := must.Get(env.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	_, err = env.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
