@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -42,8 +41,7 @@ type Cluster struct {
 
 	o     ClusterOptions
 	dir   string
-	mu    sync.Mutex
-	nodes map[string]*Node
+	nodes sync.Map // *Node by name
 }
 
 // nodeGrace is how long a node may miss its heartbeats before it is marked not ready. Nodes report every 2 s.
@@ -56,8 +54,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	if !inside {
 		return nil, fmt.Errorf("this process does not run in a sandbox, which real nodes need: call realnode.Enter first")
 	}
-	c := &Cluster{o: o, dir: dir, nodes: map[string]*Node{}}
-
+	c := &Cluster{o: o, dir: dir}
 	must.OK(newNetwork(ctx, o.Gateway, o.Public...))
 	c.Plane = must.Get(plane.Start(ctx, plane.Options{
 		Minor: o.Minor, Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
@@ -72,35 +69,16 @@ func (c *Cluster) Join(ctx context.Context, o NodeOptions) (*Node, error) {
 		NodeOptions: o, Dir: filepath.Join(c.dir, o.Name), plane: c.Plane, gateway: c.o.Gateway, binary: c.o.Binary,
 		images: c.o.Images, cgroup: filepath.Join(filepath.Base(c.dir), o.Name),
 	}
-	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	if _, twice := c.nodes[o.Name]; twice {
-		c.mu.Unlock()
+	if _, twice := c.nodes.LoadOrStore(o.Name, n); twice {
 		return nil, fmt.Errorf("node %s already exists", o.Name)
 	}
-	c.nodes[o.Name] = n
-	c.mu.Unlock()
 	return n, n.boot(ctx)
 }
 
-// Node returns the node of a name, nil when there is none.
+// Node returns the node of a name, which has joined.
 func (c *Cluster) Node(name string) *Node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nodes[name]
-}
-
-// Nodes returns all nodes that have joined.
-func (c *Cluster) Nodes() []*Node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*Node, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		all = append(all, n)
-	}
-	return all
+	n, _ := c.nodes.Load(name)
+	return n.(*Node) //nolint:forcetypeassert // nothing else is stored
 }
 
 const readyLimit = 5 * time.Minute
@@ -126,8 +104,8 @@ func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 
 // Stop ends the nodes and the control plane. Their files and the network go with the sandbox.
 func (c *Cluster) Stop() {
-	for _, n := range c.Nodes() {
-		n.PowerOff()
+	for _, n := range c.nodes.Range {
+		n.(*Node).PowerOff() //nolint:forcetypeassert // nothing else is stored
 	}
 	c.Plane.Stop()
 }
