@@ -51,13 +51,11 @@ type Step struct {
 	Items int `json:"items,omitempty"`
 	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go on
 	// using it, it is marked as kept by the Service.
-	Allocated bool `json:"allocated,omitempty"`
-	HandOver  bool `json:"handOver,omitempty"`
-	Keep      bool `json:"keep,omitempty"`
-	// Note says why, where that is not plain.
-	Note string `json:"note,omitempty"`
-	// Held is for plans that are shown: the controller's policy does not let the action be done.
-	Held bool `json:"heldByPolicy,omitempty"`
+	Allocated bool   `json:"allocated,omitempty"`
+	HandOver  bool   `json:"handOver,omitempty"`
+	Keep      bool   `json:"keep,omitempty"`
+	Note      string `json:"note,omitempty"`         // says why, where that is not plain
+	Held      bool   `json:"heldByPolicy,omitempty"` // in plans that are shown: the controller's policy does not let it be done
 }
 
 // On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the plan
