@@ -24,46 +24,43 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// Failure is the reason why a kubelet's flags could not be read, and what to do.
-type Failure struct{ what, fix string }
+// failure is the reason why a kubelet's flags could not be read, and what to do.
+type failure struct{ what, fix string }
+
+// at is the evidence of a failure, which proves nothing.
+func (f failure) at(source, detail string) Evidence {
+	return Evidence{source, strings.TrimSuffix(f.what+": "+detail, ": "), Unknown, f.fix}
+}
 
 const (
 	fixPort = "check that the kubelet runs and that port 10250 of the node is open to the control plane"
 	fixLook = "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
 )
 
-// Failures. They differ in their remedy.
 var (
-	FailureForbidden = Failure{
+	forbidden = failure{
 		"not permitted to read it through the API server (get nodes/proxy)",
 		"run csccm as a cluster administrator, or grant get on nodes/proxy",
 	}
-	FailureKubeletAuth = Failure{
+	kubeletAuth = failure{
 		"the kubelet refuses the API server",
 		"check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
 	}
-	FailureGateOff = Failure{
-		"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", fixLook,
-	}
-	FailureNoAddress = Failure{
+	noAddress = failure{
 		"the node has no address yet, so the API server cannot ask its kubelet",
 		"install the controller, which gives the node its addresses, and check again",
 	}
-	FailureUnreachable = Failure{"the API server does not reach the kubelet", fixPort}
-	FailureTimeout     = Failure{"no answer in time", fixPort}
-	FailureOther       = Failure{"not readable", fixLook}
+	gateOff     = failure{"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", fixLook}
+	unreachable = failure{"the API server does not reach the kubelet", fixPort}
+	timedOut    = failure{"no answer in time", fixPort}
+	unreadable  = failure{"not readable", fixLook}
 )
 
 // mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text
 // that is not to be parsed, if their feature gate is on at all.
 const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
 
-// Answer holds a kubelet's flags, or why they could not be read.
-type Answer struct {
-	Flags   map[string]string
-	Failure Failure // empty if Flags is set
-	Detail  string  // details of the failure
-}
+const sourceFlagz = "/flagz"
 
 // maxBody limits the size of an answer, in bytes; all flags of a kubelet are about 10 kB.
 const maxBody = 1 << 20
@@ -75,10 +72,15 @@ type prober struct {
 }
 
 // ask requests the flags of one kubelet.
-func (p *prober) ask(ctx context.Context, node string) Answer {
+func (p *prober) ask(ctx context.Context, node string) Evidence {
+	if p == nil {
+		return unreadable.at(sourceFlagz, "no connection to the API server")
+	}
+	ctx, cancel := context.WithTimeout(ctx, perKubelet)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
 	if err != nil {
-		return Answer{Failure: FailureOther, Detail: err.Error()}
+		return unreadable.at(sourceFlagz, err.Error())
 	}
 	req.Header.Set("Accept", mediaTypes)
 	resp, err := p.client.Do(req)
@@ -93,9 +95,9 @@ func (p *prober) ask(ctx context.Context, node string) Answer {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return Answer{Failure: FailureTimeout}
+		return timedOut.at(sourceFlagz, "")
 	case err != nil:
-		return Answer{Failure: FailureOther, Detail: err.Error()}
+		return unreadable.at(sourceFlagz, err.Error())
 	case resp.StatusCode != http.StatusOK:
 		return classify(resp.StatusCode, body)
 	}
@@ -104,14 +106,14 @@ func (p *prober) ask(ctx context.Context, node string) Answer {
 		Flags map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Kind != "Flagz" || len(answer.Flags) == 0 {
-		return Answer{Failure: FailureOther, Detail: "the answer is not a Flagz object with flags"}
+		return unreadable.at(sourceFlagz, "the answer is not a Flagz object with flags")
 	}
-	return Answer{Flags: answer.Flags}
+	return fromFlags(sourceFlagz, answer.Flags)
 }
 
 // classify returns the failure for an HTTP status other than 200. The API server's own errors are Status objects, the
 // kubelet's errors are plain text.
-func classify(code int, body []byte) Answer {
+func classify(code int, body []byte) Evidence {
 	var s metav1.Status
 	fromServer := json.Unmarshal(body, &s) == nil && s.Kind == "Status"
 	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
@@ -121,17 +123,17 @@ func classify(code int, body []byte) Answer {
 	refused := code == http.StatusForbidden || code == http.StatusUnauthorized
 	switch {
 	case strings.Contains(text, "no preferred addresses found"):
-		return Answer{Failure: FailureNoAddress}
+		return noAddress.at(sourceFlagz, "")
 	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer: // one that only serves text, or nothing
-		return Answer{Failure: FailureGateOff}
+		return gateOff.at(sourceFlagz, "")
 	case refused && fromServer:
-		return Answer{Failure: FailureForbidden, Detail: text}
+		return forbidden.at(sourceFlagz, text)
 	case refused:
-		return Answer{Failure: FailureKubeletAuth, Detail: text}
+		return kubeletAuth.at(sourceFlagz, text)
 	case code >= http.StatusBadGateway, strings.Contains(text, "error trying to reach service"), strings.Contains(text, "dial tcp"):
-		return Answer{Failure: FailureUnreachable, Detail: strings.TrimPrefix(text, "error trying to reach service: ")}
+		return unreachable.at(sourceFlagz, strings.TrimPrefix(text, "error trying to reach service: "))
 	}
-	return Answer{Failure: FailureOther, Detail: fmt.Sprintf("HTTP %d: %.200s", code, text)}
+	return unreadable.at(sourceFlagz, fmt.Sprintf("HTTP %d: %.200s", code, text))
 }
 
 // Limits of Verify. A kubelet normally answers within milliseconds. If a firewall drops the API server's packets to all
@@ -155,7 +157,9 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 	}
 	_, _ = cluster.Each(ctx, verdicts, func(ctx context.Context, v *NodeVerdict) (none struct{}, _ error) {
 		if v.Verdict == Unknown {
-			v.Evidence = append(fromFlags("probe Pod", probe(ctx, c, *o, v.Node)), v.Evidence...)
+			e := probe(ctx, c, *o, v.Node)
+			e.fix = "" // that of /flagz counts
+			v.Evidence = append([]Evidence{e}, v.Evidence...)
 			v.settle(distribution)
 		}
 		return none, nil
@@ -185,14 +189,7 @@ func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []core
 	defer cancelAll()
 	out := make([]NodeVerdict, len(nodes))
 	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) { // each node gets a verdict
-		f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
-		f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
-		if p != nil {
-			actx, cancel := context.WithTimeout(ctx, perKubelet)
-			defer cancel()
-			f.Flagz = p.ask(actx, nodes[i].Name)
-		}
-		out[i] = Judge(f)
+		out[i] = Judge(Facts{Node: &nodes[i], Flagz: p.ask(ctx, nodes[i].Name), Distribution: d, CloudControllerDisabled: controllerDisabled})
 	})
 	return out
 }

@@ -123,22 +123,22 @@ func TestVerifyReadsFlags(t *testing.T) {
 	type test struct {
 		node    string
 		want    Verdict
-		failure Failure
+		failure failure
 		reason  string
 	}
 	tests := []test{
-		{"v137-external", External, Failure{}, "/flagz: --cloud-provider=external"},
-		{"v137-none", NotExternal, Failure{}, `/flagz: --cloud-provider=""`},
-		{"v135", External, Failure{}, "/flagz: "},
-		{"v135-none", NotExternal, Failure{}, "/flagz: "},
-		{"v131", Unknown, FailureGateOff, "does not serve it"},
-		{"text-only", Unknown, FailureGateOff, "does not serve it"},
-		{"no-right", Unknown, FailureForbidden, "nodes/proxy"},
-		{"refuses", Unknown, FailureKubeletAuth, "refuses the API server"},
-		{"no-address", Unknown, FailureNoAddress, "no address yet"},
-		{"down", Unknown, FailureUnreachable, "connection refused"},
-		{"gone", Unknown, FailureOther, "not found"},
-		{"nonsense", Unknown, FailureOther, "not a Flagz object"},
+		{"v137-external", External, failure{}, "/flagz: --cloud-provider=external"},
+		{"v137-none", NotExternal, failure{}, `/flagz: --cloud-provider=""`},
+		{"v135", External, failure{}, "/flagz: "},
+		{"v135-none", NotExternal, failure{}, "/flagz: "},
+		{"v131", Unknown, gateOff, "does not serve it"},
+		{"text-only", Unknown, gateOff, "does not serve it"},
+		{"no-right", Unknown, forbidden, "nodes/proxy"},
+		{"refuses", Unknown, kubeletAuth, "refuses the API server"},
+		{"no-address", Unknown, noAddress, "no address yet"},
+		{"down", Unknown, unreachable, "connection refused"},
+		{"gone", Unknown, unreadable, "not found"},
+		{"nonsense", Unknown, unreadable, "not a Flagz object"},
 	}
 	var nodes []corev1.Node
 	for _, tt := range tests {
@@ -151,9 +151,9 @@ func TestVerifyReadsFlags(t *testing.T) {
 		v := verdicts[i]
 		require.Equal(t, tt.node, v.Node)
 		require.Equal(t, tt.want, v.Verdict, "%s: %+v", tt.node, v)
-		require.Equal(t, tt.failure, v.Failure, tt.node)
+		require.True(t, strings.HasPrefix(v.Evidence[0].Detail, tt.failure.what), tt.node)
 		require.Contains(t, v.Reason(), tt.reason, tt.node)
-		require.Equal(t, tt.want == External, v.Remedy == "", "%s: %q", tt.node, v.Remedy)
+		require.Equal(t, map[Verdict]string{Unknown: tt.failure.fix, NotExternal: remedies[cluster.Unknown]}[tt.want], v.Remedy, tt.node)
 	}
 }
 
@@ -162,15 +162,15 @@ func TestAskFails(t *testing.T) {
 	p := newProber(cluster.NewForTest(fake.NewClientset(), apiServer(t, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	require.Equal(t, Answer{Failure: FailureTimeout}, p.ask(ctx, "hangs"))
+	require.Equal(t, timedOut.at(sourceFlagz, ""), p.ask(ctx, "hangs"))
 
 	cfg := apiServer(t, nil)
 	cfg.BearerToken = "old"
-	require.Equal(t, FailureForbidden, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").Failure)
+	require.Equal(t, forbidden.fix, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").fix)
 
 	p = newProber(cluster.NewForTest(fake.NewClientset(), &rest.Config{Host: "http://127.0.0.1:1"}))
 	a := p.ask(t.Context(), "n")
-	require.Equal(t, FailureOther, a.Failure)
+	require.Equal(t, Unknown, a.Says)
 	require.Contains(t, a.Detail, "refused")
 	require.NotContains(t, a.Detail, "proxy/flagz")
 }
@@ -187,7 +187,7 @@ func addressesBy(managers ...string) []metav1.ManagedFieldsEntry {
 
 func TestJudgeLadder(t *testing.T) {
 	t.Parallel()
-	off := Answer{Failure: FailureGateOff}
+	off := gateOff.at(sourceFlagz, "")
 	with := func(changes ...func(n *corev1.Node)) *corev1.Node {
 		n := newNode("n")
 		for _, change := range changes {
@@ -223,9 +223,9 @@ func TestJudgeLadder(t *testing.T) {
 		by    string
 	}{
 		{"no evidence", Facts{Node: plain, Flagz: off}, Unknown, ""},
-		{"flags win over the Node object", Facts{Node: with(told), Flagz: Answer{Flags: map[string]string{"cloud-provider": ""}}}, NotExternal, "/flagz"},
-		{"flags without the flag", Facts{Node: plain, Flagz: Answer{Flags: map[string]string{"v": "2"}}}, Unknown, ""},
-		{"another provider", Facts{Node: plain, Flagz: Answer{Flags: map[string]string{"cloud-provider": "cloudstack"}}}, NotExternal, `"cloudstack"`},
+		{"flags win over the Node object", Facts{Node: with(told), Flagz: fromFlags(sourceFlagz, map[string]string{"cloud-provider": ""})}, NotExternal, "/flagz"},
+		{"flags without the flag", Facts{Node: plain, Flagz: fromFlags(sourceFlagz, map[string]string{"v": "2"})}, Unknown, ""},
+		{"another provider", Facts{Node: plain, Flagz: fromFlags(sourceFlagz, map[string]string{"cloud-provider": "cloudstack"})}, NotExternal, `"cloudstack"`},
 		{"provided-node-ip", Facts{Node: with(told), Flagz: off}, External, "provided-node-ip"},
 		{"kubelet's taint", Facts{Node: with(tainted(corev1.TaintEffectNoSchedule)), Flagz: off}, External, "taint"},
 		{"a taint set by csccm proves nothing", Facts{Node: with(tainted(corev1.TaintEffectPreferNoSchedule)), Flagz: off}, Unknown, ""},
@@ -307,8 +307,8 @@ func TestSilentKubeletsAreBounded(t *testing.T) {
 		p := &prober{client: &http.Client{Transport: silence{}}, base: &url.URL{Scheme: "http", Host: "api"}}
 		verdicts := verify(t.Context(), p, cluster.Kubeadm, nodes)
 		require.Equal(t, allKubelets, time.Since(begun))
-		require.Equal(t, FailureTimeout, verdicts[0].Failure)
-		require.Equal(t, FailureTimeout, verdicts[998].Failure)
+		require.Equal(t, timedOut.fix, verdicts[0].Remedy)
+		require.Equal(t, timedOut.fix, verdicts[998].Remedy)
 		require.Equal(t, External, verdicts[999].Verdict)
 	})
 }

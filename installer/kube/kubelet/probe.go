@@ -29,18 +29,19 @@ type ProbeOptions struct {
 	Clock clock.Clock // nil means the real clock
 }
 
-// probeScript reads the command line of the process named kubelet and writes the relevant flags to the termination
+// probeScript reads the command line of the process named kubelet and writes the relevant flag to the termination
 // message, which the Pod's status shows. Every user may read /proc/PID/cmdline, so the Pod needs hostPID but no
 // privileges.
 const probeScript = `found=no
 for p in /proc/[0-9]*; do
   [ "$(cat $p/comm 2>/dev/null)" = kubelet ] || continue
   found=yes
-  tr '\000' '\n' <$p/cmdline | grep -A1 -E '^--?(cloud-provider|node-ip|hostname-override|provider-id)(=|$)' >>/dev/termination-log
+  tr '\000' '\n' <$p/cmdline | grep -A1 -E '^--?cloud-provider(=|$)' >>/dev/termination-log
 done
 echo "kubelet found: $found" >>/dev/termination-log`
 
 const (
+	sourceProbe = "probe Pod"
 	probePrefix = "csccm-kubelet-probe-"
 	probeLimit  = 60 * time.Second // for one Pod, including the image pull
 	probePoll   = 500 * time.Millisecond
@@ -72,14 +73,14 @@ func probePod(namespace, node, image string) *corev1.Pod {
 }
 
 // probe runs one Pod and deletes it, even if ctx ends before the Pod.
-func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Answer {
+func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Evidence {
 	pods := c.Kube.CoreV1().Pods(c.Namespace)
 	pod, err := pods.Create(ctx, probePod(c.Namespace, node, cmp.Or(o.Image, DefaultProbeImage)), metav1.CreateOptions{})
 	if err != nil {
-		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error()}
+		return unreadable.at(sourceProbe, c.Explain(err).Error())
 	}
 	defer removeProbe(ctx, c.Kube, pod)
-	var a Answer
+	var a Evidence
 	ended, err := engine.Poll(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit, func() (ended bool, err error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
@@ -93,11 +94,11 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	case ended:
 		return a
 	case ctx.Err() != nil:
-		return Answer{Failure: FailureTimeout}
+		return timedOut.at(sourceProbe, "")
 	case err != nil:
-		return Answer{Failure: FailureOther, Detail: err.Error()}
+		return unreadable.at(sourceProbe, err.Error())
 	}
-	return Answer{Failure: FailureTimeout, Detail: cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase))}
+	return timedOut.at(sourceProbe, cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase)))
 }
 
 // removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
@@ -109,7 +110,7 @@ func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod
 }
 
 // readProbe reads a Pod that has ended.
-func readProbe(pod *corev1.Pod) (a Answer, ended bool) {
+func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	why := strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 	for i := range pod.Status.ContainerStatuses {
 		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
@@ -119,26 +120,16 @@ func readProbe(pod *corev1.Pod) (a Answer, ended bool) {
 			why = fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
 		}
 	}
-	return Answer{Failure: FailureOther, Detail: "it failed: " + why}, pod.Status.Phase == corev1.PodFailed
+	return unreadable.at(sourceProbe, "it failed: "+why), pod.Status.Phase == corev1.PodFailed
 }
 
-// parseProbe parses the output of probeScript: flags as --name=value, or --name and value on two lines. A missing
-// --cloud-provider means that the kubelet runs without a cloud provider.
-func parseProbe(text string) Answer {
+// parseProbe parses the output of probeScript: the flag in either of its forms. A missing --cloud-provider means that the
+// kubelet runs without a cloud provider.
+func parseProbe(text string) Evidence {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if lines[len(lines)-1] != "kubelet found: yes" {
-		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs the kubelet in its own process)"}
+		return unreadable.at(sourceProbe, "no process is named kubelet (k3s runs the kubelet in its own process)")
 	}
-	flags := map[string]string{flagCloudProvider: ""}
-	for i, line := range lines[:len(lines)-1] {
-		if !strings.HasPrefix(line, "-") {
-			continue
-		}
-		name, value, joined := strings.Cut(strings.TrimLeft(line, "-"), "=")
-		if !joined && i+1 < len(lines)-1 && !strings.HasPrefix(lines[i+1], "-") {
-			value = lines[i+1]
-		}
-		flags[name] = value
-	}
-	return Answer{Flags: flags}
+	value, _ := cluster.Argument(lines[:len(lines)-1], flagCloudProvider)
+	return fromFlags(sourceProbe, map[string]string{flagCloudProvider: value})
 }

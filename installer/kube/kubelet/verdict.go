@@ -36,6 +36,8 @@ type Evidence struct {
 	Source string // /flagz, probe Pod, annotation ..., managedFields, taint ...
 	Detail string
 	Says   Verdict
+
+	fix string // what to do where a kubelet's flags could not be read
 }
 
 // NodeVerdict is the verdict on one node's kubelet.
@@ -44,8 +46,6 @@ type NodeVerdict struct {
 	Verdict Verdict
 	// Evidence is ordered from strong to weak; the first entry that is not Unknown decides.
 	Evidence []Evidence
-	// Failure is why the kubelet's flags could not be read; empty if they were read.
-	Failure Failure
 	// Remedy is what to do; empty if the verdict is External.
 	Remedy string
 }
@@ -62,7 +62,7 @@ func (v NodeVerdict) Reason() string {
 // Facts is the input of Judge.
 type Facts struct {
 	Node  *corev1.Node
-	Flagz Answer
+	Flagz Evidence
 	// Distribution determines the remedy.
 	Distribution cluster.Distribution
 	// CloudControllerDisabled is true if a k3s or RKE2 server of the cluster runs with
@@ -72,35 +72,34 @@ type Facts struct {
 
 // Judge returns the verdict on one kubelet.
 func Judge(f Facts) NodeVerdict {
-	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
-	v.Evidence = slices.Concat(fromFlags("/flagz", f.Flagz), fromNodeArgs(f), fromNode(f.Node))
+	v := NodeVerdict{Node: f.Node.Name, Evidence: slices.Concat([]Evidence{f.Flagz}, fromNodeArgs(f), fromNode(f.Node))}
 	v.settle(f.Distribution)
 	return v
 }
 
 // settle sets verdict and remedy by the first evidence that is not Unknown.
 func (v *NodeVerdict) settle(d cluster.Distribution) {
+	fix := fixLook
 	v.Verdict = Unknown
-	if i := slices.IndexFunc(v.Evidence, func(e Evidence) bool { return e.Says != Unknown }); i >= 0 {
-		v.Verdict = v.Evidence[i].Says
+	for _, e := range v.Evidence {
+		if v.Verdict == Unknown {
+			v.Verdict = e.Says
+		}
+		fix = cmp.Or(e.fix, fix)
 	}
-	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: cmp.Or(v.Failure.fix, fixLook)}[v.Verdict]
+	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: fix}[v.Verdict]
 }
 
-func fromFlags(source string, a Answer) []Evidence {
-	e := Evidence{Source: source, Says: Unknown}
-	value, ok := a.Flags[flagCloudProvider]
+// fromFlags is the evidence of a kubelet's flags.
+func fromFlags(source string, flags map[string]string) Evidence {
+	value, ok := flags[flagCloudProvider]
 	switch {
-	case a.Failure != Failure{}:
-		e.Detail = strings.TrimSuffix(a.Failure.what+": "+a.Detail, ": ")
 	case !ok:
-		e.Detail = "does not list --" + flagCloudProvider
+		return Evidence{Source: source, Detail: "does not list --" + flagCloudProvider, Says: Unknown}
 	case value == "external":
-		e.Detail, e.Says = "--cloud-provider=external", External
-	default:
-		e.Detail, e.Says = fmt.Sprintf("--cloud-provider=%q", value), NotExternal
+		return Evidence{Source: source, Detail: "--cloud-provider=external", Says: External}
 	}
-	return []Evidence{e}
+	return Evidence{Source: source, Detail: fmt.Sprintf("--cloud-provider=%q", value), Says: NotExternal}
 }
 
 const flagCloudProvider = "cloud-provider"
@@ -137,7 +136,7 @@ func fromNodeArgs(f Facts) []Evidence {
 	if annotation == "" {
 		return nil
 	}
-	e := Evidence{"annotation " + annotation, "the built-in cloud controller is on, which starts kubelets as external", External}
+	e := Evidence{Source: "annotation " + annotation, Detail: "the built-in cloud controller is on, which starts kubelets as external", Says: External}
 	if f.CloudControllerDisabled || disabled(argv) {
 		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
 	}
@@ -160,27 +159,29 @@ func fromNodeArgs(f Facts) []Evidence {
 }
 
 // fromNode returns the evidence in the Node object.
-func fromNode(n *corev1.Node) []Evidence {
-	var out []Evidence
-	ip, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+func fromNode(n *corev1.Node) (out []Evidence) {
+	says := func(verdict Verdict, source, detail string) {
+		out = append(out, Evidence{Source: source, Detail: detail, Says: verdict})
+	}
+	const provided = cloudproviderapi.AnnotationAlphaProvidedIPAddr
+	ip, told := n.Annotations[provided]
 	if told {
-		out = append(out, Evidence{
-			"annotation " + cloudproviderapi.AnnotationAlphaProvidedIPAddr,
-			ip + "; only a kubelet with --cloud-provider=external keeps it", External,
-		})
+		says(External, "annotation "+provided, ip+"; only a kubelet with --cloud-provider=external keeps it")
 	}
 	byKubelet := corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&byKubelet) && t.Value == byKubelet.Value }) { // csccm sets another effect
-		out = append(out, Evidence{"taint " + byKubelet.Key, "set when the kubelet registered", External})
+		says(External, "taint "+byKubelet.Key, "set when the kubelet registered")
 	}
 	// A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation
 	// shows. In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that controller
 	// runs, kubelets are external and have a --node-ip.
-	switch hostname := onlyHostname(n.Status.Addresses); {
-	case hostname:
-		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
-	case !told && len(n.Status.Addresses) > 0 && WritesAddresses(n):
-		out = append(out, Evidence{"managedFields", "the kubelet writes the node's addresses itself", NotExternal})
+	other := func(a corev1.NodeAddress) bool { return a.Type != corev1.NodeHostName }
+	switch addresses := n.Status.Addresses; {
+	case len(addresses) == 0:
+	case !slices.ContainsFunc(addresses, other):
+		says(External, "addresses", "host name only: the kubelet leaves the rest to a cloud provider")
+	case !told && WritesAddresses(n):
+		says(NotExternal, "managedFields", "the kubelet writes the node's addresses itself")
 	}
 	return out
 }
@@ -198,10 +199,6 @@ func WritesAddresses(n *corev1.Node) bool {
 		}
 	}
 	return manager == "kubelet" || manager == "k3s"
-}
-
-func onlyHostname(addresses []corev1.NodeAddress) bool {
-	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a corev1.NodeAddress) bool { return a.Type != corev1.NodeHostName })
 }
 
 // remedies are how to start kubelets of a distribution with --cloud-provider=external.
