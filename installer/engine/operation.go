@@ -25,9 +25,9 @@ type Operation struct {
 
 	// Question asks for the consent to the steps; without a message it is What.
 	Question prompt.Question
-	// Plan is what -o json and yaml write. Show prints the plan for a person; a *Plan needs none.
+	// Plan is what -o json and yaml write. Show is the plan for a person; a *Plan needs none.
 	Plan any
-	Show func(w io.Writer, style report.Style) error
+	Show func(report.Style) string
 	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
 	Check func(ctx context.Context) error
 	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
@@ -51,13 +51,13 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 func (e *Env) run(ctx context.Context, op *Operation) error {
 	p, ok := op.Plan.(*Plan)
 	if ok {
-		op.Show = p.WriteText
+		op.Show = p.Text
 	}
 	where := ""
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
-	if err := e.write(where, func(w io.Writer) error { return op.Show(w, e.StyleOf(e.Out)) }); err != nil {
+	if err := e.print(where + op.Show(e.StyleOf(e.Out))); err != nil {
 		return err
 	}
 	if op.Check != nil {
@@ -80,10 +80,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if err != nil || op.Done == nil {
 		return err
 	}
-	return e.write("", func(w io.Writer) error {
-		_, err := io.WriteString(w, op.Done())
-		return err
-	})
+	return e.print(op.Done())
 }
 
 // Where names the cluster and the namespace, or the CloudStack, that a command works on.
@@ -99,16 +96,12 @@ func (e *Env) Where() string {
 	return name + ", namespace " + c.Namespace
 }
 
-// write writes what show prints for a person, below a heading.
-func (e *Env) write(heading string, show func(io.Writer) error) error {
+// print writes a text for a person.
+func (e *Env) print(text string) error {
 	if e.Structured() {
 		return nil
 	}
-	var text strings.Builder
-	if err := show(&text); err != nil {
-		return err
-	}
-	_, err := io.WriteString(e.Out, heading+e.StyleOf(e.Out).Commands(text.String()))
+	_, err := io.WriteString(e.Out, e.StyleOf(e.Out).Commands(text))
 	return err
 }
 

@@ -53,8 +53,8 @@ func (p *Plan) Add(part, text string, details any, lines ...string) {
 	p.Changes = append(p.Changes, Change{Part: part, Text: text, Details: details, Lines: lines})
 }
 
-// WriteText writes the plan for a person.
-func (p *Plan) WriteText(w io.Writer, style report.Style) error {
+// Text is the plan for a person.
+func (p *Plan) Text(style report.Style) string {
 	var b strings.Builder
 	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
 		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, english.Plural(at.Nodes, "node", ""))
@@ -69,8 +69,7 @@ func (p *Plan) WriteText(w io.Writer, style report.Style) error {
 	for _, text := range p.Warnings {
 		b.WriteString(style.Indented("  ! ", 4, text))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // Show writes a plan as the result of a dry run.
@@ -78,5 +77,6 @@ func (e *Env) Show(p *Plan) error {
 	if e.Structured() {
 		return report.Encode(e.Out, e.Output, p)
 	}
-	return p.WriteText(e.Out, e.StyleOf(e.Out))
+	_, err := io.WriteString(e.Out, p.Text(e.StyleOf(e.Out)))
+	return err
 }

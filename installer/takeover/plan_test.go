@@ -36,11 +36,9 @@ func changesOf(p *Plan, service string) []string {
 
 func textOf(t *testing.T, p *Plan) string {
 	t.Helper()
-	var b strings.Builder
 	var shown engine.Plan
 	p.AddTo(&shown)
-	require.NoError(t, shown.WriteText(&b, report.Style{}))
-	return b.String()
+	return shown.Text(report.Style{})
 }
 
 func TestPlanOfRecordedStates(t *testing.T) {

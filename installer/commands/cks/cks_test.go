@@ -4,7 +4,6 @@
 package cks
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,9 +85,7 @@ func TestDecide(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, tc.action, task.plan.Action)
-			var text bytes.Buffer
-			require.NoError(t, task.plan.Write(&text, report.Style{}))
-			require.Contains(t, text.String(), "demo")
+			require.Contains(t, task.plan.text(report.Style{}), "demo")
 		})
 	}
 	going := taskOf(Create, cluster("Running", 3), 3)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -127,8 +126,8 @@ func (t *task) decide() error {
 // what says what a plan does, for the question and errors.
 func (p *Plan) what() string { return p.Operation + " cluster " + p.Name }
 
-// Write prints the plan for a person.
-func (p *Plan) Write(w io.Writer, style report.Style) error {
+// text is the plan for a person.
+func (p *Plan) text(style report.Style) string {
 	var b strings.Builder
 	b.WriteString(map[Action]string{
 		ActionNone: "Cluster " + p.Name + ": nothing to do, already in that state\n", ActionChange: "To do: " + p.what() + "\n",
@@ -155,8 +154,7 @@ func (p *Plan) Write(w io.Writer, style report.Style) error {
 			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // judge returns an error if the preflight found what stops the operation. ignored are codes of findings that do not.
@@ -205,7 +203,7 @@ func (t *task) run(ctx context.Context) error {
 	return e.Run(ctx, engine.Operation{
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
-		Show:  p.Write,
+		Show:  p.text,
 		Check: func(context.Context) error { return p.judge(t.Ignore) },
 		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
 	})

@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -332,7 +333,7 @@ func (r *run) shown() *engine.Plan {
 // confirm shows the plan and asks, unless it changes neither cluster nor CloudStack. With --yes, only what a takeover changes is shown.
 func (r *run) confirm(ctx context.Context) error {
 	if !r.Yes || r.taker != nil && !r.Structured() {
-		if err := r.shown().WriteText(r.ErrOut, r.StyleOf(r.ErrOut)); err != nil {
+		if _, err := io.WriteString(r.ErrOut, r.shown().Text(r.StyleOf(r.ErrOut))); err != nil {
 			return err
 		}
 	}

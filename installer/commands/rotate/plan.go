@@ -15,7 +15,6 @@ package rotate
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -106,8 +105,8 @@ func next(holder string, users map[string]cloudapi.User, ours func(string) bool,
 	}
 }
 
-// show prints the plan for a person.
-func (r *run) show(w io.Writer, _ report.Style) error {
+// show is the plan for a person.
+func (r *run) show(report.Style) string {
 	p := r.plan
 	var b strings.Builder
 	head, kept := "Rotation of the keys in Secret %s, account %q:\n", "So the old keys still work afterwards:\n"
@@ -124,8 +123,7 @@ func (r *run) show(w io.Writer, _ report.Style) error {
 	if len(p.Steps) == 0 {
 		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // section prints a list with its title; nothing without any.
