@@ -90,10 +90,7 @@ func (s *Session) begin(step string) (err error) {
 // ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a warning.
 func (s *Session) ended(e entry, err error) {
 	if err != nil {
-		e.Error = err.Error()
-		if s.env.Scrub != nil {
-			e.Error = s.env.Scrub(e.Error)
-		}
+		e.Error = s.env.Scrubbed(err.Error())
 	}
 	if err := s.write(e); err != nil {
 		s.env.Progress.Warn("the journal cannot be written: %v", err)
