@@ -62,7 +62,7 @@ func TestBudget(t *testing.T) {
 			}
 			spend("create", created, func() { env.mustSync("web") })
 			if n > 1 {
-				asked := map[string]bool{} // how often is TestJobBudget's matter: that depends on the machine here
+				asked := map[string]bool{} // how often is TestTenJobsShareTheirPolls' matter: that depends on the machine here
 				for _, c := range env.Ledger().Find("queryAsyncJobResult", "ccm") {
 					asked[c.Params["jobid"]] = true
 				}
