@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/suite"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -41,109 +42,76 @@ func main() {
 // settings are the flags.
 type settings struct {
 	suite.Options
-	only       []string
-	third      int
-	list       bool
-	clean, all bool
-	cleanRun   string
-	out        string
-	binDir     string
+	only     []string
+	third    int
+	list     bool
+	clean    bool
+	cleanRun string
+	out      string
+	binDir   string
 }
 
 // run is the program. interrupted is called once ^C is to end the program at once.
 func run(ctx context.Context, interrupted func(), args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	s, err := parse(args, getenv, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
+	var names []string
+	if err == nil {
+		names, err = suite.Select(s.only, s.third)
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		return exitUsage
-	}
-	s.Log = stderr
-	if s.list {
+	usage := err != nil
+	switch {
+	case usage:
+	case s.list:
 		_, _ = fmt.Fprintln(stdout, strings.Join(suite.Names(), "\n"))
-		return exitOK
+	case s.clean:
+		err = suite.Clean(ctx, s.Options, s.cleanRun)
+	default:
+		err = s.scenarios(ctx, interrupted, names, stdout)
 	}
-	if s.clean {
-		return clean(ctx, s, stderr)
-	}
-	names, err := suite.Select(s.only, s.third)
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		return exitUsage
 	}
-	if err := build(ctx, s, stderr); err != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		return exitFailure
-	}
-	return s.scenarios(ctx, interrupted, names, stdout, stderr)
-}
-
-// build gets the programs ready.
-func build(ctx context.Context, s *settings, stderr io.Writer) error {
-	var err error
-	s.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
-		_, _ = fmt.Fprintln(stderr, "building", name)
-	}})
-	if err != nil {
-		return err
-	}
-	s.Plane, err = plane.Ensure(ctx, plane.Newest, program.Print(stderr))
-	return err
-}
-
-// scenarios runs the scenarios, cleans up and reports.
-func (s *settings) scenarios(ctx context.Context, interrupted func(), names []string, stdout, stderr io.Writer) int {
-	r, err := suite.Start(ctx, s.Options)
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		interrupted()
-		_ = r.Stop(context.WithoutCancel(ctx)) // it has said what is left
-		if ctx.Err() != nil {
-			return exitInterrupted
-		}
-		return exitFailure
-	}
-	results := r.Scenarios(ctx, names)
-	if ctx.Err() != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud: interrupted; removing what was made (^C again leaves it: make cloud CLOUDFLAGS=--clean)")
-		interrupted()
-	}
-	report := r.Report(results, r.Stop(context.WithoutCancel(ctx)))
-	_, _ = io.WriteString(stdout, report.Markdown())
-	if ctx.Err() != nil {
-		return exitInterrupted
-	}
-	if s.out != "" {
-		err = os.WriteFile(s.out, []byte(report.Markdown()), 0o644) // #nosec G306 -- a page for people
-	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		return exitFailure
-	}
-	if !report.OK() {
-		return exitFailure
-	}
-	return exitOK
-}
-
-// clean removes what runs have left.
-func clean(ctx context.Context, s *settings, stderr io.Writer) int {
-	err := suite.Clean(ctx, s.Options, suite.CleanOptions{Run: s.cleanRun, All: s.all})
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case err != nil:
-		_, _ = fmt.Fprintln(stderr, "cloud:", err)
-		return exitFailure
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case usage:
+		return exitUsage
 	}
-	return exitOK
+	return exitFailure
+}
+
+// scenarios gets the programs ready, runs the scenarios, cleans up and reports.
+func (s *settings) scenarios(ctx context.Context, interrupted func(), names []string, stdout io.Writer) (err error) {
+	defer must.Return(&err)
+	s.Programs = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
+		_, _ = fmt.Fprintln(s.Log, "building", name)
+	}}))
+	s.Plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(s.Log)))
+	r, err := suite.Start(ctx, s.Options)
+	if err != nil {
+		interrupted()
+		_ = r.Stop(context.WithoutCancel(ctx)) // it has said what is left
+		return err
+	}
+	results := r.Scenarios(ctx, names)
+	if ctx.Err() != nil {
+		r.Say("interrupted; removing what was made (^C again leaves it: make cloud CLOUDFLAGS=--clean)")
+		interrupted()
+	}
+	report := r.Report(results, r.Stop(context.WithoutCancel(ctx)))
+	must.Get(io.WriteString(stdout, report.Markdown()))
+	if s.out != "" && ctx.Err() == nil {
+		must.OK(os.WriteFile(s.out, []byte(report.Markdown()), 0o644)) // #nosec G306 -- a page for people
+	}
+	must.Be(report.OK(), "the run has failed")
+	return nil
 }
 
 // parse reads flags and the environment; the environment is what `make cloud` sets.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (*settings, error) {
-	s := &settings{}
+	s := &settings{Options: suite.Options{Log: stderr}}
 	f := flag.NewFlagSet("cloud", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	env := func(name string) string { return getenv("CLOUD_" + name) }
@@ -178,10 +146,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	if s.cleanRun == "" {
 		s.cleanRun = env("RUN")
 	}
-	if s.cleanRun == "all" {
-		s.cleanRun, s.all = "", true
-	}
-	if s.cleanRun != "" {
+	if s.cleanRun != "" && s.cleanRun != suite.AllRuns {
 		if err := world.CheckRun(s.cleanRun); err != nil {
 			return nil, fmt.Errorf("--run: %w", err)
 		}
@@ -197,33 +162,22 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 }
 
 // credentials reads the files and refuses what does not fit together.
-func (s *settings) credentials(passwordFile, keyFile, secretFile string) error {
-	var err error
-	for _, file := range []struct {
-		path string
-		to   *string
-	}{{passwordFile, &s.Who.Password}, {keyFile, &s.Who.APIKey}, {secretFile, &s.Who.SecretKey}} {
-		if file.path == "" {
-			continue
+func (s *settings) credentials(passwordFile, keyFile, secretFile string) (err error) {
+	defer must.Return(&err)
+	read := func(path string) string {
+		if path == "" {
+			return ""
 		}
-		text, rerr := os.ReadFile(file.path)
-		if rerr != nil {
-			return rerr
-		}
-		if *file.to = strings.TrimSpace(string(text)); *file.to == "" {
-			return fmt.Errorf("%s is empty", file.path)
-		}
+		text := strings.TrimSpace(string(must.Get(os.ReadFile(path)))) // #nosec G304 -- the user names it
+		must.Be(text != "", "%s is empty", path)
+		return text
 	}
+	s.Who.Password, s.Who.APIKey, s.Who.SecretKey = read(passwordFile), read(keyFile), read(secretFile)
 	login, keys := s.Who.User != "" && s.Who.Password != "", s.Who.APIKey != "" && s.Who.SecretKey != ""
-	switch {
-	case s.URL == "" && s.clean:
-		err = errors.New("CLOUD_URL is missing: a simulator leaves nothing")
-	case s.URL == "" && (s.Who.User != "" || s.Who.APIKey != ""):
-		err = errors.New("credentials without CLOUD_URL")
-	case s.URL != "" && !login && !keys:
-		err = errors.New("CLOUD_URL needs CLOUD_ADMIN_USER and CLOUD_ADMIN_PASSWORD_FILE, or CLOUD_API_KEY_FILE and CLOUD_SECRET_KEY_FILE")
-	case login && keys:
-		err = errors.New("a login and keys are both given; give one")
-	}
-	return err
+	must.Be(s.URL != "" || !s.clean, "CLOUD_URL is missing: a simulator leaves nothing")
+	must.Be(s.URL != "" || s.Who.User == "" && s.Who.APIKey == "", "credentials without CLOUD_URL")
+	must.Be(s.URL == "" || login || keys,
+		"CLOUD_URL needs CLOUD_ADMIN_USER and CLOUD_ADMIN_PASSWORD_FILE, or CLOUD_API_KEY_FILE and CLOUD_SECRET_KEY_FILE")
+	must.Be(!login || !keys, "a login and keys are both given; give one")
+	return nil
 }

@@ -22,35 +22,22 @@ const (
 	LoseAnswer
 )
 
-// SetFault asks f about each call of the product until the function that it returns is called.
+// SetFault asks f about each call of the product, one at a time, until the function that it returns is called.
 func (p *Proxy) SetFault(f func(*Call) Fault) (undo func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fault = f
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.fault = nil
+	var one sync.Mutex
+	locked := func(c *Call) Fault {
+		one.Lock()
+		defer one.Unlock()
+		return f(c)
 	}
-}
-
-func (p *Proxy) verdict(c *Call) Fault {
-	p.mu.Lock()
-	f := p.fault
-	p.mu.Unlock()
-	if f == nil || c.Who != Product {
-		return None
-	}
-	return f(c)
+	p.fault.Store(&locked)
+	return func() { p.fault.Store(nil) }
 }
 
 // Random lets shares of the calls fail, and of the answers be lost. The sequence is the same for the same seed.
 func Random(seed uint64, fail, lose float64) func(*Call) Fault {
-	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for the same seed
 	return func(*Call) Fault {
-		mu.Lock()
-		defer mu.Unlock()
 		switch x := r.Float64(); {
 		case x < fail:
 			return FailBefore
@@ -62,28 +49,20 @@ func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 }
 
 // CrashAt loses the answer of the k-th call (from 1), or of the k-th that changes something unless every is set, and calls crash
-// before the caller learns that its connection has ended. Calls after it are not passed on: whoever crashed makes none.
-func CrashAt(k int, every bool, crash func()) (f func(*Call) Fault, reached func() string) {
-	var mu sync.Mutex
-	n, at := 0, ""
+// with its command before the caller learns that its connection has ended. Calls after it are not passed on: whoever crashed makes none.
+func CrashAt(k int, every bool, crash func(at string)) func(*Call) Fault {
+	n := 0
 	return func(c *Call) Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if n >= k {
-				return CutBefore
-			}
-			if !every && !c.Changes() {
-				return None
-			}
-			if n++; n < k {
-				return None
-			}
-			at = c.Command
-			c.after = crash
-			return LoseAnswer
-		}, func() string {
-			mu.Lock()
-			defer mu.Unlock()
-			return at
+		switch {
+		case n >= k:
+			return CutBefore
+		case !every && !c.Changes():
+			return None
 		}
+		if n++; n < k {
+			return None
+		}
+		c.after = func() { crash(c.Command) }
+		return LoseAnswer
+	}
 }

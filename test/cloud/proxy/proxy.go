@@ -7,6 +7,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,15 +15,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/shape"
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -33,11 +38,9 @@ type Options struct {
 	Upstream string
 	// CAFile are PEM certificates that sign the server's; empty means the system's.
 	CAFile string
-	Guard  *guard.Guard
+	Guard  *Guard
 	// Contract is what answers are compared with; nil compares nothing.
 	Contract *shape.Contract
-	// Learned takes the shape of answers that the contract does not have; may be nil.
-	Learned *shape.Contract
 	// Recorder takes answers with unknown shapes; may be nil.
 	Recorder *shape.Recorder
 }
@@ -45,16 +48,14 @@ type Options struct {
 // Proxy serves the API on loopback.
 type Proxy struct {
 	o        Options
-	upstream *url.URL
-	client   *http.Client
+	upstream *httputil.ReverseProxy
 	servers  []*http.Server
+	fault    atomic.Pointer[func(*Call) Fault]
 
 	mu      sync.Mutex
-	calls   []Call
-	fault   func(*Call) Fault
-	unknown map[string]shape.Unknown
-	order   []string // of unknown
-	failed  error    // the first recording that could not be written
+	calls   Calls
+	unknown []string
+	failed  error // the first recording that could not be written
 }
 
 // Who makes calls.
@@ -67,22 +68,14 @@ const (
 type Call struct {
 	Who     string
 	Command string
-	Params  url.Values // holds keys: never printed
-	At      time.Time
-	Took    time.Duration
-	Status  int // of the answer; 0 where there was none
 	Fault   Fault
 
-	after func() // runs once CloudStack has answered, before the caller learns of it
+	params url.Values // they hold keys, and are not kept
+	after  func()     // runs once CloudStack has answered, before the caller learns of it
 }
 
 // Changes reports whether the call changes something.
-func (c *Call) Changes() bool { return !guard.Reads(c.Command) }
-
-// Polls reports whether the call asks about jobs.
-func (c *Call) Polls() bool {
-	return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs"
-}
+func (c *Call) Changes() bool { return !reads(c.Command) }
 
 const (
 	upstreamLimit = 3 * time.Minute
@@ -91,24 +84,29 @@ const (
 )
 
 // New returns a proxy that does not listen yet.
-func New(o Options) (*Proxy, error) {
+func New(o Options) (_ *Proxy, err error) {
+	defer must.Return(&err)
 	u, err := url.Parse(o.Upstream)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("CLOUD_URL %q is not an http or https URL; it usually ends in /client/api", o.Upstream)
-	}
+	must.Be(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"),
+		"CLOUD_URL %q is not an http or https URL; it usually ends in /client/api", o.Upstream)
 	transport := &http.Transport{MaxIdleConnsPerHost: idlePerHost, Proxy: http.ProxyFromEnvironment}
 	if o.CAFile != "" {
-		text, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("CLOUD_CA_FILE: %w", err)
-		}
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("CLOUD_CA_FILE %s holds no PEM certificate", o.CAFile)
-		}
+		must.Be(pool.AppendCertsFromPEM(must.Get(os.ReadFile(o.CAFile))), "CLOUD_CA_FILE %s holds no PEM certificate", o.CAFile)
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &Proxy{o: o, upstream: u, client: &http.Client{Transport: transport, Timeout: upstreamLimit}, unknown: map[string]shape.Unknown{}}, nil
+	p := &Proxy{o: o}
+	p.upstream = &httputil.ReverseProxy{
+		Transport: transport, ModifyResponse: p.answered, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			query := r.Out.URL.RawQuery
+			*r.Out.URL = *u
+			r.Out.URL.RawQuery, r.Out.Host = query, ""
+			r.Out.Header.Del("Accept-Encoding") // the transport asks for what it can read
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cut() }, // as the product would have seen it
+	}
+	return p, nil
 }
 
 // Listen serves calls of one kind of caller on a free port of loopback and returns the URL of the API there.
@@ -121,140 +119,92 @@ func (p *Proxy) Listen(ctx context.Context, who string) (_ string, err error) {
 	return "http://" + l.Addr().String() + "/client/api", nil
 }
 
-// Stop ends the proxy.
-func (p *Proxy) Stop() {
+// Stop ends the proxy and returns why recordings could not be written.
+func (p *Proxy) Stop() error {
 	for _, s := range p.servers {
 		_ = s.Close()
 	}
-	p.client.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
 }
 
 // serve passes one call on.
 func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		http.Error(w, "the request's body ended early", http.StatusBadRequest)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err = errors.Join(err, r.ParseForm()); err != nil {
+		http.Error(w, "the request cannot be read", http.StatusBadRequest)
 		return
 	}
-	params := r.URL.Query()
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		form, err := url.ParseQuery(string(body))
-		if err != nil {
-			http.Error(w, "the request's body is no form", http.StatusBadRequest)
-			return
-		}
-		for k, v := range form {
-			params[k] = append(params[k], v...)
-		}
-	}
-	call := &Call{Who: who, Command: params.Get("command"), Params: params, At: time.Now()}
-	if err := p.o.Guard.Judge(call.Command, params); err != nil {
-		refuse(w, http.StatusForbidden, "the guard of this test run refuses the call: "+err.Error())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	call := &Call{Who: who, Command: r.Form.Get("command"), params: r.Form}
+	if err := p.o.Guard.Judge(call.Command, call.params); err != nil {
 		p.note(call)
+		refuse(w, http.StatusForbidden, "the guard of this test run refuses the call: "+err.Error())
 		return
 	}
-	call.Fault = p.verdict(call)
+	if f := p.fault.Load(); f != nil && who == Product {
+		call.Fault = (*f)(call)
+	}
+	p.note(call)
 	switch call.Fault {
 	case FailBefore:
 		refuse(w, errorInternal, "Internal error executing command, please contact your system administrator")
-		p.note(call)
 		return
 	case CutBefore:
-		p.note(call)
-		cut(w)
-		return
+		cut()
 	case None, LoseAnswer: // CloudStack does its work
 	}
 	// What CloudStack has done is to be learnt, also when the caller does not wait for it.
-	answer, err := p.forward(context.WithoutCancel(r.Context()), r, body)
-	call.Took = time.Since(call.At)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), upstreamLimit)
+	defer cancel()
+	p.upstream.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callKey{}, call)))
+}
+
+// callKey is the key of a request's call in its context.
+type callKey struct{}
+
+// answered takes CloudStack's answer to a call before the caller gets it. An error means that the answer is lost.
+func (p *Proxy) answered(resp *http.Response) error {
+	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
+	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		p.note(call)
-		cut(w) // as the product would have seen it
-		return
+		return err
 	}
-	call.Status = answer.status
-	p.learn(call, answer)
-	p.note(call)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	// Cookies for https alone would not come back over this proxy's http.
+	for i, c := range resp.Header["Set-Cookie"] {
+		resp.Header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)
+	}
+	var content any
+	if json.Unmarshal(body, &content) == nil {
+		p.learn(call, resp, content)
+	}
 	if call.after != nil {
 		call.after()
 	}
 	if call.Fault == LoseAnswer {
-		cut(w)
-		return
+		return errors.New("the answer is lost")
 	}
-	for k, v := range answer.header {
-		if k != "Content-Length" && k != "Transfer-Encoding" && k != "Connection" {
-			w.Header()[k] = v
-		}
-	}
-	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body)
-}
-
-// answer is what CloudStack said.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (p *Proxy) forward(ctx context.Context, r *http.Request, body []byte) (_ *answer, err error) {
-	defer must.Return(&err)
-	u := *p.upstream
-	u.RawQuery = r.URL.RawQuery
-	req := must.Get(http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(body)))
-	for _, k := range []string{"Content-Type", "Cookie", "User-Agent", "Accept"} {
-		if v := r.Header.Values(k); len(v) > 0 {
-			req.Header[k] = v
-		}
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return nil, errors.New("CloudStack does not answer")
-	}
-	defer func() { _ = resp.Body.Close() }()
-	a := &answer{status: resp.StatusCode, header: resp.Header.Clone()}
-	a.body = must.Get(io.ReadAll(resp.Body))
-	// Cookies for https alone would not come back over this proxy's http.
-	for i, c := range a.header["Set-Cookie"] {
-		a.header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)
-	}
-	return a, nil
+	return nil
 }
 
 // learn tells guard and contract of an answer.
-func (p *Proxy) learn(call *Call, a *answer) {
-	var v any
-	if json.Unmarshal(a.body, &v) != nil {
-		return
-	}
-	if a.status == http.StatusOK {
-		p.o.Guard.Learn(call.Command, call.Params, v)
+func (p *Proxy) learn(call *Call, resp *http.Response, content any) {
+	if resp.StatusCode == http.StatusOK {
+		p.o.Guard.Learn(call.Command, content)
 	}
 	if p.o.Contract == nil {
 		return
 	}
-	isNew := false
 	p.mu.Lock()
-	differences := p.o.Contract.Compare(call.Command, v)
-	for _, u := range differences {
-		if _, seen := p.unknown[u.String()]; !seen {
-			p.unknown[u.String()], isNew = u, true
-			p.order = append(p.order, u.String())
-		}
-	}
-	if len(differences) > 0 && p.o.Learned != nil {
-		p.o.Learned.Learn(call.Command, v)
-	}
-	p.mu.Unlock()
-	if !isNew || p.o.Recorder == nil {
-		return
-	}
-	if err := p.o.Recorder.Write(call.Command, call.Who, call.Params, a.status, a.header.Get("Content-Type"), v); err != nil {
-		p.mu.Lock()
-		p.failed = errors.Join(p.failed, err)
-		p.mu.Unlock()
+	defer p.mu.Unlock()
+	unknown := p.o.Contract.Check(call.Command, content)
+	p.unknown = append(p.unknown, unknown...)
+	if len(unknown) > 0 && p.o.Recorder != nil {
+		p.failed = errors.Join(p.failed,
+			p.o.Recorder.Write(call.Command, call.Who, call.params, resp.StatusCode, resp.Header.Get("Content-Type"), content))
 	}
 }
 
@@ -269,12 +219,56 @@ func refuse(w http.ResponseWriter, code int, text string) {
 }
 
 // cut ends the connection without an answer.
-func cut(w http.ResponseWriter) {
-	if h, ok := w.(http.Hijacker); ok {
-		if c, _, err := h.Hijack(); err == nil {
-			_ = c.Close()
-			return
-		}
+func cut() { panic(http.ErrAbortHandler) }
+
+// Mark is a point in the sequence of calls.
+type Mark int
+
+// note adds a call to the sequence.
+func (p *Proxy) note(c *Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, Call{Who: c.Who, Command: c.Command, Fault: c.Fault})
+}
+
+// Mark returns the point that has been reached.
+func (p *Proxy) Mark() Mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Mark(len(p.calls))
+}
+
+// Since returns the product's calls since a point.
+func (p *Proxy) Since(m Mark) Calls {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.calls[m:]), func(c Call) bool { return c.Who != Product })
+}
+
+// Unknown returns the shapes that no recording has, in the order in which they came.
+func (p *Proxy) Unknown() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.unknown)
+}
+
+// Calls are calls in their order.
+type Calls []Call
+
+// WithoutPolls leaves out questions about jobs.
+func (c Calls) WithoutPolls() Calls {
+	return slices.DeleteFunc(slices.Clone(c), func(c Call) bool { return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs" })
+}
+
+// String is the counts by command, the highest first.
+func (c Calls) String() string {
+	counts := map[string]int{}
+	for i := range c {
+		counts[c[i].Command]++
 	}
-	panic(http.ErrAbortHandler)
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -4,13 +4,16 @@
 package shape
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 	"github.com/csccm/csccm/test/internal/must"
@@ -19,29 +22,26 @@ import (
 // Recorder writes one recording for each new shape, without ids and secrets.
 type Recorder struct {
 	dir   string
-	clean *Cleaner
-
-	mu    sync.Mutex
 	count map[string]int
+	seen  map[*regexp.Regexp]map[string]string // what a text was replaced by: what is the same in two answers stays the same
 }
 
 // NewRecorder writes to a folder, which it makes.
 func NewRecorder(dir string) (*Recorder, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
-	return &Recorder{dir: dir, clean: NewCleaner(), count: map[string]int{}}, nil
+	return &Recorder{dir: dir, count: map[string]int{}, seen: map[*regexp.Regexp]map[string]string{}}, os.MkdirAll(dir, 0o750)
 }
 
 // Write writes an exchange.
 func (r *Recorder) Write(command, caller string, params url.Values, status int, contentType string, answer any) (err error) {
 	defer must.Return(&err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	of, end := command, ""
-	if command == "queryAsyncJobResult" {
-		if class, state := jobOf(answer); class != "" {
-			of, end = class, ".job-"+state
+	if envelope, _ := answer.(map[string]any); command == "queryAsyncJobResult" { // as the recordings of jobs are named
+		for _, content := range envelope {
+			if m, _ := content.(map[string]any); classOf(m) != "" {
+				class := classOf(m)
+				state := cmp.Or(map[any]string{0.0: "pending", 1.0: "success"}[m["jobstatus"]], "failure")
+				of, end = strings.ToLower(class[:1])+class[1:], ".job-"+state
+			}
 		}
 	}
 	r.count[of+end]++
@@ -53,24 +53,83 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 		delete(p, k)
 	}
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
-	response := must.Get(json.Marshal(r.clean.Value("", answer)))
+	clean, _ := r.clean("", p).(map[string]any)
 	text := must.Get(json.MarshalIndent(recordings.Recording{
-		Case: name, Command: command, Caller: caller, Params: r.clean.object(p), HTTPStatus: status, ContentType: contentType, Response: response,
+		Case: name, Command: command, Caller: caller, Params: clean, HTTPStatus: status, ContentType: contentType,
+		Response: must.Get(json.Marshal(r.clean("", answer))),
 	}, "", " "))
 	return os.WriteFile(filepath.Join(r.dir, name+".json"), append(text, '\n'), 0o600)
 }
 
-// jobOf returns the command that a job belongs to and its state, as the recordings are named.
-func jobOf(answer any) (command, state string) {
-	envelope, _ := answer.(map[string]any)
-	for _, content := range envelope {
-		m, _ := content.(map[string]any)
-		class := classOf(m)
-		if class == "" {
-			return "", ""
+var (
+	uuid = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	ipv4 = regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`)
+	mac  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
+	// keyLike are values of the length and kind of API keys, wherever they stand.
+	keyLike = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
+
+	// secrets are the members and parameters that are never written, places name the operator's machines and places.
+	secrets = strings.Fields(`apikey secretkey signature sessionkey password privatekey userapikey certificate certchain jsessionid username email
+		sshkey userdata publickey`)
+	places = strings.Fields("zonename hostname podname clustername instancename domain domainpath domainname networkdomain firstname lastname")
+)
+
+const redacted = "REDACTED"
+
+// clean returns a copy of a JSON value without ids, addresses, secrets and names of places; key is its member's name.
+func (r *Recorder) clean(key string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := map[string]any{}
+		for k, item := range v {
+			m[k] = r.clean(strings.ToLower(k), item)
 		}
-		status, _ := m["jobstatus"].(float64)
-		return strings.ToLower(class[:1]) + class[1:], map[float64]string{0: "pending", 1: "success"}[status] + map[bool]string{true: "failure"}[status > 1]
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = r.clean(key, item)
+		}
+		return list
 	}
-	return "", ""
+	s, text := v.(string)
+	switch {
+	case v == nil || text && s == "":
+		return v
+	case slices.Contains(secrets, key):
+		return redacted
+	case !text:
+		return v
+	case slices.Contains(places, key):
+		return "removed"
+	}
+	s = r.replace(uuid, s, "00000000-0000-4000-8000-%012d")
+	s = r.replace(mac, s, "02:00:00:00:00:%02x")
+	s = r.replace(ipv4, s, "203.0.113.%d")
+	if !strings.Contains(s, "-0000-4000-8000-") {
+		s = keyLike.ReplaceAllString(s, redacted)
+	}
+	return s
+}
+
+// replace replaces what matches by numbers in a format: masks, and what is no address, stay.
+func (r *Recorder) replace(what *regexp.Regexp, s, format string) string {
+	if r.seen[what] == nil {
+		r.seen[what] = map[string]string{}
+	}
+	return what.ReplaceAllStringFunc(s, func(found string) string {
+		ip, err := netip.ParseAddr(found)
+		if what == ipv4 && (err != nil || ip.IsUnspecified() || ip.IsLoopback() || strings.HasPrefix(found, "255.")) {
+			return found
+		}
+		found = strings.ToLower(found)
+		n := 1 + len(r.seen[what])
+		if what != uuid {
+			n = 1 + n%253
+		}
+		if r.seen[what][found] == "" {
+			r.seen[what][found] = fmt.Sprintf(format, n)
+		}
+		return r.seen[what][found]
+	})
 }

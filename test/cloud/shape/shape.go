@@ -7,88 +7,97 @@
 package shape
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
-)
 
-// Types of JSON values as the contract names them.
-const (
-	typeObject = "object"
-	typeArray  = "array"
-	typeString = "string"
-	typeNumber = "number"
-	typeBool   = "boolean"
-	typeNull   = "null"
+	"github.com/csccm/csccm/pkg/testenv/recordings"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // errorOf is the name under which all refusals are: they look the same for every command.
 const errorOf = "any refusal"
 
 // freeKeys are objects whose members are named by users or by the configuration.
-var freeKeys = map[string]bool{"details": true, "params": true, "resourcedetails": true, "accountdetails": true, "resources": true}
+var freeKeys = []string{"details", "params", "resourcedetails", "accountdetails", "resources"}
 
-// Contract is the members that are known, by command and path, with their types.
-type Contract struct {
-	known map[string]map[string][]string
-}
+// types are the types of members, by command and path.
+type types map[string]map[string][]string
 
-// NewContract returns an empty contract.
-func NewContract() *Contract { return &Contract{known: map[string]map[string][]string{}} }
-
-// Unknown is a member that the contract does not have, or has with other types.
-type Unknown struct {
-	Command, Path, Type string
-	// Known are the types that the contract has; none for a member that is new.
-	Known []string
-}
-
-func (u Unknown) String() string {
-	if len(u.Known) > 0 {
-		return fmt.Sprintf("%s: %s is %s, known as %s", u.Command, u.Path, u.Type, strings.Join(u.Known, " or "))
+// add adds a type; it reports whether the type is new.
+func (t types) add(command, path, kind string) bool {
+	if t[command] == nil {
+		t[command] = map[string][]string{}
 	}
-	return fmt.Sprintf("%s: %s (%s) is not known", u.Command, u.Path, u.Type)
-}
-
-// Learn adds an answer to the contract.
-func (c *Contract) Learn(command string, answer any) {
-	each(command, answer, c.add)
-}
-
-func (c *Contract) add(command, path, kind string) {
-	if c.known[command] == nil {
-		c.known[command] = map[string][]string{}
+	if slices.Contains(t[command][path], kind) {
+		return false
 	}
-	if !slices.Contains(c.known[command][path], kind) {
-		c.known[command][path] = append(c.known[command][path], kind)
-	}
+	t[command][path] = append(t[command][path], kind)
+	return true
 }
 
-// Compare returns what of an answer the contract does not have. A command that was never recorded is one difference.
-func (c *Contract) Compare(command string, answer any) []Unknown {
-	var all []Unknown
-	seen := map[string]bool{}
+// Contract is the members that are known, with their types.
+type Contract struct{ known, learned types }
+
+// simulatorShapes is what the simulator gives beyond the recordings, as a run of the suite against it has seen.
+//
+//go:embed simulator.json
+var simulatorShapes []byte
+
+// Load makes a contract of folders of recordings, and with simulator also of what the simulator gives where nothing was recorded.
+func Load(simulator bool, dirs ...string) (_ *Contract, err error) {
+	defer must.Return(&err)
+	c := &Contract{types{}, types{}}
+	if simulator {
+		must.OK(json.Unmarshal(simulatorShapes, &c.known))
+	}
+	for _, r := range must.Get(recordings.Read(dirs...)) {
+		if r.Command == "raw" || r.Command == "" { // recordings of raw requests
+			continue
+		}
+		var answer any
+		if err := json.Unmarshal(r.Response, &answer); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Case, err)
+		}
+		each(r.Command, answer, func(command, path, kind string) { c.known.add(command, path, kind) })
+	}
+	return c, nil
+}
+
+// Save writes what Check has learned, as simulator.json has it.
+func (c *Contract) Save(path string) (err error) {
+	defer must.Return(&err)
+	text := must.Get(json.MarshalIndent(c.learned, "", " "))
+	return os.WriteFile(path, append(text, '\n'), 0o644) // #nosec G306 -- a file of the checkout
+}
+
+// Check returns what of an answer the contract does not have, and adds it. A command that was never recorded is one difference, as
+// is a member with all that is in it.
+func (c *Contract) Check(command string, answer any) (unknown []string) {
+	var reported []string // prefixes
 	each(command, answer, func(command, path, kind string) {
-		known := c.known[command]
-		u := Unknown{Command: command, Path: path, Type: kind, Known: known[path]}
-		if known == nil {
-			u.Path, u.Type, u.Known = "the whole answer", typeObject, nil
-		} else if slices.Contains(known[path], kind) {
+		known, isNew := c.known[command][path], c.known[command] == nil
+		if !c.known.add(command, path, kind) {
 			return
 		}
-		// Members inside an unknown member are not reported again.
-		for parent := range seen {
-			if strings.HasPrefix(u.Command+" "+u.Path, parent+".") || strings.HasPrefix(u.Command+" "+u.Path, parent+"[") {
-				return
-			}
+		c.learned.add(command, path, kind)
+		at := command + " " + path
+		text, inside := fmt.Sprintf("%s: %s (%s) is not known", command, path, kind), []string{at + ".", at + "["}
+		switch {
+		case isNew:
+			text, inside = command+": the whole answer (object) is not known", []string{command + " "}
+		case len(known) > 0:
+			text = fmt.Sprintf("%s: %s is %s, known as %s", command, path, kind, strings.Join(known, " or "))
 		}
-		if key := u.Command + " " + u.Path; !seen[key] {
-			seen[key] = true
-			all = append(all, u)
+		if !slices.ContainsFunc(reported, func(prefix string) bool { return strings.HasPrefix(at, prefix) }) {
+			unknown, reported = append(unknown, text), append(reported, inside...)
 		}
 	})
-	return all
+	return unknown
 }
 
 // each calls f for each member of an answer, parents first. The wrapper's name is left out: it follows from the command.
@@ -119,7 +128,7 @@ func walk(command, path string, v any, f func(command, path, kind string)) {
 				continue
 			}
 			name := key
-			if last := path[strings.LastIndexByte(path, '.')+1:]; freeKeys[last] {
+			if last := path[strings.LastIndexByte(path, '.')+1:]; slices.Contains(freeKeys, last) {
 				name = "*"
 			}
 			walk(command, join(path, name), v[key], f)
@@ -159,16 +168,16 @@ func join(path, key string) string {
 func kindOf(v any) string {
 	switch v.(type) {
 	case map[string]any:
-		return typeObject
+		return "object"
 	case []any:
-		return typeArray
+		return "array"
 	case string:
-		return typeString
+		return "string"
 	case bool:
-		return typeBool
+		return "boolean"
 	case nil:
-		return typeNull
+		return "null"
 	default:
-		return typeNumber
+		return "number"
 	}
 }

@@ -12,52 +12,45 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/guard"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// CleanOptions say what is removed: the runs that journals name, one run, or all that the cloud shows.
-type CleanOptions struct {
-	Run string
-	All bool
-}
+// AllRuns are all runs that the cloud shows, for Clean.
+const AllRuns = "all"
 
-// Clean removes what runs have left in a cloud.
-func Clean(ctx context.Context, o Options, c CleanOptions) (err error) {
+// Clean removes what runs have left in a cloud: those that journals name for "", one run, or AllRuns.
+func Clean(ctx context.Context, o Options, which string) (err error) {
 	defer must.Return(&err)
 	journals := must.Get(world.Journals(o.JournalDir))
 	var runs, there []string
-	for _, j := range journals {
-		if j.URL != o.URL || c.Run != "" && c.Run != j.Run {
+	for run, j := range journals {
+		if j.URL != o.URL || which != "" && which != AllRuns && which != run {
 			continue
 		}
-		runs = append(runs, j.Run)
+		runs = append(runs, run)
 		if strings.HasPrefix(filepath.Base(j.Dir), world.Prefix) {
 			must.OK(os.RemoveAll(j.Dir))
 		}
 	}
 	// Looking for runs changes nothing, so the guard of no run lets it pass.
-	must.OK(o.through(ctx, "none00", func(cl *world.Cleaner) error {
-		there, err = world.Runs(ctx, cl.API)
-		return err
-	}))
-	switch {
-	case c.All:
+	must.OK(o.through(ctx, "none00", func(c *world.Cleaner) { there = world.Runs(ctx, c.API) }))
+	switch which {
+	case "":
+	case AllRuns:
 		runs = append(runs, there...)
-	case c.Run != "":
-		runs = append(runs, c.Run)
+	default:
+		runs = append(runs, which)
 	}
 	slices.Sort(runs)
 	runs = slices.Compact(runs)
 	var errs []error
 	for _, run := range runs {
 		_, _ = fmt.Fprintf(o.Log, "run %s\n", run)
-		err := o.through(ctx, run, func(cl *world.Cleaner) error { return cl.Clean(ctx) })
-		if err == nil {
-			err = remove(journals, run)
+		err := o.through(ctx, run, func(c *world.Cleaner) { must.OK(c.Clean(ctx)) })
+		if j := journals[run]; err == nil && j != nil {
+			err = j.Remove()
 		}
 		errs = append(errs, err)
 	}
@@ -72,27 +65,19 @@ func Clean(ctx context.Context, o Options, c CleanOptions) (err error) {
 	return errors.Join(errs...)
 }
 
-// remove removes the journal of a run, if there is one.
-func remove(journals []*world.Journal, run string) error {
-	i := slices.IndexFunc(journals, func(j *world.Journal) bool { return j.Run == run })
-	if i < 0 {
-		return nil
-	}
-	return journals[i].Remove()
-}
-
 // through does something behind the proxy and guard of a run.
-func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner) error) (err error) {
-	defer must.Return(&err)
-	g := guard.New(world.PrefixOf(run))
-	p := must.Get(proxy.New(proxy.Options{Upstream: o.URL, CAFile: o.CAFile, Guard: g}))
-	defer p.Stop()
-	url := must.Get(p.Listen(ctx, proxy.Suite))
-	c := &world.Cleaner{Run: run, API: api.New(url, o.Who), Guard: g, Log: func(format string, a ...any) { _, _ = fmt.Fprintf(o.Log, "  "+format+"\n", a...) }}
-	err = do(c)
-	if lerr := c.API.Logout(context.WithoutCancel(ctx)); err == nil {
-		err = lerr
-	}
+func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner)) error {
+	g := proxy.NewGuard(world.PrefixOf(run))
+	err := must.Catch(func() {
+		p := must.Get(proxy.New(proxy.Options{Upstream: o.URL, CAFile: o.CAFile, Guard: g}))
+		defer p.Stop() //nolint:errcheck // it records nothing
+		c := &world.Cleaner{
+			Run: run, API: world.Connect(ctx, must.Get(p.Listen(ctx, proxy.Suite)), o.Who), Guard: g,
+			Log: func(format string, a ...any) { _, _ = fmt.Fprintf(o.Log, "  "+format+"\n", a...) },
+		}
+		defer c.API.Logout(context.WithoutCancel(ctx)) //nolint:errcheck // the session ends by itself, too
+		do(c)
+	})
 	if refused := g.Refused(); len(refused) > 0 {
 		err = errors.Join(err, fmt.Errorf("the guard refused %s", strings.Join(refused, "; ")))
 	}

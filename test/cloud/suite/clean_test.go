@@ -5,7 +5,6 @@ package suite
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator"
-	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
@@ -38,26 +36,21 @@ func newCrashed(t *testing.T, runs int) *crashed {
 	require.NoError(t, err)
 	t.Cleanup(c.cloud.Stop)
 	c.o = Options{
-		URL: c.cloud.URL, Who: api.Credentials{User: simulatorUser, Password: simulatorPassword}, JournalDir: t.TempDir(), Log: &c.log,
+		URL: c.cloud.URL, Who: world.Credentials{User: simulatorUser, Password: simulatorPassword}, JournalDir: t.TempDir(), Log: &c.log,
 	}
 	for range runs {
 		r, err := Start(t.Context(), c.o)
 		require.NoError(t, err)
 		for _, kind := range []string{vpc, project} {
 			e := &env{place: &place{Run: r, kind: kind}, ctx: t.Context()}
-			require.NoError(t, errors.Join(e.makeNetwork(t.Context()), must.Catch(func() { e.acquire() })))
+			require.NoError(t, must.Catch(func() { e.makeNetwork(t.Context()); e.acquire() }))
 		}
 		// The process ends here, without Stop.
-		r.proxy.Stop()
+		require.NoError(t, r.proxy.Stop())
 		c.runs, c.dirs = append(c.runs, r.id), append(c.dirs, r.dir)
 		t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
 	}
 	return c
-}
-
-func (c *crashed) names(t *testing.T) []string {
-	t.Helper()
-	return namesIn(t, c.cloud)
 }
 
 // namesIn are the names of objects in a cloud, sorted.
@@ -74,7 +67,7 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 		}
 		list, err := cloud.Admin(t.Context(), l.command, params)
 		require.NoError(t, err)
-		for _, o := range api.Object(list).Objects(l.object) {
+		for _, o := range world.Object(list).Objects(l.object) {
 			all = append(all, o.Text("name"))
 		}
 	}
@@ -96,9 +89,9 @@ func (c *crashed) others(t *testing.T, names ...string) {
 			t.Fatal(err)
 		}
 		if _, err := c.cloud.Admin(t.Context(), "createNetwork", map[string]string{
-			"name": name + "-net", "displaytext": name, "zoneid": api.Object(zones).Objects("zone")[0].Text("id"), "account": "admin",
-			"domainid":          api.Object(domains).Objects("domain")[0].Text("id"),
-			"networkofferingid": api.Object(offers).Objects("networkoffering")[0].Text("id"),
+			"name": name + "-net", "displaytext": name, "zoneid": world.Object(zones).Objects("zone")[0].Text("id"), "account": "admin",
+			"domainid":          world.Object(domains).Objects("domain")[0].Text("id"),
+			"networkofferingid": world.Object(offers).Objects("networkoffering")[0].Text("id"),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -111,13 +104,13 @@ func TestCleanAfterACrash(t *testing.T) {
 	c := newCrashed(t, 2)
 	like := world.PrefixOf(c.runs[0]) + "x" // begins like the run's names
 	c.others(t, like, "shop")
-	if n := len(c.names(t)); n < 15 {
-		t.Fatalf("only %v was made", c.names(t))
+	if n := len(namesIn(t, c.cloud)); n < 15 {
+		t.Fatalf("only %v was made", namesIn(t, c.cloud))
 	}
 	// The second run's journal is lost.
 	require.NoError(t, os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")))
-	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{}), c.log.String())
-	for _, name := range c.names(t) {
+	require.NoError(t, Clean(t.Context(), c.o, ""), c.log.String())
+	for _, name := range namesIn(t, c.cloud) {
 		if name == world.PrefixOf(c.runs[0]) || strings.HasPrefix(name, world.PrefixOf(c.runs[0])+"-") {
 			t.Errorf("%s is left", name)
 		}
@@ -132,8 +125,8 @@ func TestCleanAfterACrash(t *testing.T) {
 		t.Errorf("journals %v, %v", left, err)
 	}
 	// Without a journal, by the prefix.
-	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: c.runs[1]}), c.log.String())
-	if got, want := c.names(t), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
+	require.NoError(t, Clean(t.Context(), c.o, c.runs[1]), c.log.String())
+	if got, want := namesIn(t, c.cloud), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
 	if strings.Contains(c.log.String(), simulatorPassword) {
@@ -145,30 +138,25 @@ func TestCleanAfterACrash(t *testing.T) {
 func TestHostileRun(t *testing.T) {
 	t.Parallel()
 	c := newCrashed(t, 1)
-	before := c.names(t)
+	before := namesIn(t, c.cloud)
 	for _, id := range []string{"", "a", c.runs[0][:5], c.runs[0] + "-", "../../x", "ALL"} {
 		if err := world.CheckRun(id); err == nil {
 			t.Errorf("%q passes as a run id", id)
 		}
 	}
-	require.NoError(t, Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}))
+	require.NoError(t, Clean(t.Context(), c.o, "zzzzz9"))
 	// A cleaner that was given the objects of others is stopped by the guard, whatever it believes.
-	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) error {
-		list, err := cl.API.List(t.Context(), "listDomains", "domain", api.Params{"listall": "true"})
-		if err != nil {
-			return err
-		}
-		for _, d := range list {
-			if _, err := cl.API.Do(t.Context(), "deleteDomain", api.Params{"id": d.Text("id"), "cleanup": "true"}); err == nil {
+	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) {
+		for _, d := range cl.API.List(t.Context(), "listDomains", "domain", world.Params{"listall": "true"}) {
+			if must.Catch(func() { cl.API.Do(t.Context(), "deleteDomain", world.Params{"id": d.Text("id"), "cleanup": "true"}) }) == nil {
 				t.Errorf("domain %s could be deleted", d.Text("name"))
 			}
 		}
-		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "the guard refused") {
 		t.Errorf("the refusal is not an error of the run: %v", err)
 	}
-	if after := c.names(t); !slices.Equal(before, after) {
+	if after := namesIn(t, c.cloud); !slices.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}
 }

@@ -5,60 +5,43 @@ package suite
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// rule is a load balancer rule in CloudStack.
+// rule is a load balancer rule with the names of its members, sorted.
 type rule struct {
-	ID, Name, Port, PrivatePort, Protocol, Algorithm, CIDRs, AddressID string
-	Members                                                            []string
-}
-
-// scope are the parameters that make a list show the place's objects.
-func (p *place) scope(more api.Params) api.Params {
-	params := api.Params{"listall": "true"}
-	if p.projectID != "" {
-		params = api.Params{"projectid": p.projectID}
-	}
-	maps.Copy(params, more)
-	return params
-}
-
-// list are the place's objects of a kind, whose list command has the plural of its name.
-func (e *env) list(command, object string, more api.Params) []api.Object {
-	return must.Get(e.world.User.List(e.ctx, command, object, e.scope(more)))
+	cloudstack.LoadBalancerRule
+	Members []string
 }
 
 // do makes a call as the user and waits for its job.
-func (e *env) do(command string, params api.Params) api.Object {
-	return must.Get(e.world.User.Do(e.ctx, command, params))
+func (e *env) do(command string, params world.Params) world.Object {
+	return e.world.User.Do(e.ctx, command, params)
 }
 
-// rules are the load balancer rules at an address by port.
+// rules are the load balancer rules at an address by port, without what changes by itself.
 func (e *env) rules(ip string) map[string]rule {
 	all := map[string]rule{}
-	for _, o := range e.list("listLoadBalancerRules", "loadbalancerrule", nil) {
-		if o.Text("publicip") == ip {
-			all[o.Text("publicport")] = rule{
-				ID: o.Text("id"), Name: o.Text("name"), Port: o.Text("publicport"), PrivatePort: o.Text("privateport"), Protocol: o.Text("protocol"),
-				Algorithm: o.Text("algorithm"), CIDRs: cidrs(o.Text("cidrlist")), AddressID: o.Text("publicipid"), Members: e.members(o.Text("id")),
-			}
+	for _, r := range must.Get(e.world.User.ListLoadBalancerRules(e.ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: e.projectID})) {
+		if r.PublicIP == ip {
+			r.State, r.Tags, r.CIDRs = "", nil, annotation.Canonical(r.CIDRs)
+			all[fmt.Sprint(r.PublicPort)] = rule{r, e.members(r.ID)}
 		}
 	}
 	return all
 }
 
 // members are the names of a rule's VMs, sorted.
-func (e *env) members(ruleID string) []string {
-	var names []string
-	for _, vm := range must.Get(e.world.User.Call(e.ctx, "listLoadBalancerRuleInstances", api.Params{"id": ruleID})).Objects("loadbalancerruleinstance") {
-		names = append(names, vm.Text("name"))
+func (e *env) members(ruleID string) (names []string) {
+	for _, m := range must.Get(e.world.User.ListLoadBalancerMembers(e.ctx, ruleID)) {
+		names = append(names, m.Name)
 	}
 	slices.Sort(names)
 	return names
@@ -70,63 +53,44 @@ func (e *env) rulesAre(ip, what string, check func(map[string]rule)) {
 }
 
 // serves waits until the ports of an address have rules with all nodes as members.
-func (e *env) serves(ip string, ports ...string) {
-	e.rulesAre(ip, fmt.Sprintf("the rules at %s to be for ports %v with all nodes", ip, ports), func(rules map[string]rule) {
+func (e *env) serves(ip, ports string) {
+	e.rulesAre(ip, "the rules at "+ip+" to be for ports "+ports+" with all nodes", func(rules map[string]rule) {
 		complete(rules, ports, e.names())
 	})
 }
 
-// complete checks that rules are for just these ports, with just these members.
-func complete(rules map[string]rule, ports, members []string) {
-	must.Be(len(rules) == len(ports), "there are rules for %d ports, want %v", len(rules), ports)
-	for _, port := range ports {
+// complete checks that rules are for just these ports, as a Service of a scenario has them, with just these members.
+func complete(rules map[string]rule, ports string, members []string) {
+	must.Be(len(rules) == 1+strings.Count(ports, ","), "there are rules for %d ports, want %s", len(rules), ports)
+	for port := range strings.SplitSeq(ports, ",") {
 		r, ok := rules[port]
 		must.Be(ok, "no rule for port %s", port)
 		must.Be(slices.Equal(r.Members, members), "the members of port %s are %v, want %v", port, r.Members, members)
 	}
 }
 
-// fwRule is a firewall rule of an address.
-type fwRule struct {
-	ID, CIDRs string
-	From, To  int
-}
-
 // firewall are the firewall rules of an address.
-func (e *env) firewall(addressID string) []fwRule {
-	var all []fwRule
-	for _, o := range e.list("listFirewallRules", "firewallrule", api.Params{"ipaddressid": addressID}) {
-		from, _ := o["startport"].(float64)
-		to, _ := o["endport"].(float64)
-		all = append(all, fwRule{o.Text("id"), cidrs(o.Text("cidrlist")), int(from), int(to)})
-	}
-	return all
+func (e *env) firewall(addressID string) []cloudstack.FirewallRule {
+	return must.Get(e.world.User.ListFirewallRules(e.ctx, cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: e.projectID}))
 }
 
-// sources are the ranges from which a port can be reached.
-func sources(all []fwRule, port string) string {
+// sources are the ranges from which a port can be reached. Two halves are the whole: the controller narrows 0.0.0.0/0 by opening
+// 10.0.0.0/9 and 10.128.0.0/9 before it closes.
+func sources(all []cloudstack.FirewallRule, port string) string {
 	n := must.Get(strconv.Atoi(port))
 	var found []string
 	for _, r := range all {
-		if r.From <= n && n <= r.To {
-			found = append(found, r.CIDRs)
+		if r.StartPort <= n && n <= r.EndPort {
+			found = append(found, r.CIDRs...)
 		}
 	}
-	return cidrs(strings.Join(found, ","))
+	return strings.Join(annotation.Canonical(found), ",")
 }
 
-// aclItem is an item of a network ACL list.
-type aclItem struct{ ID, Ports string }
-
-// acl are the items of the tier's list that let TCP in.
-func (e *env) acl(listID string) []aclItem {
-	var all []aclItem
-	for _, o := range e.list("listNetworkACLs", "networkacl", api.Params{"aclid": listID}) {
-		if o.Text("traffictype") == "Ingress" && o.Text("action") == "Allow" {
-			all = append(all, aclItem{o.Text("id"), o.Text("startport") + "-" + o.Text("endport")})
-		}
-	}
-	return all
+// acl are the items of a list that let somebody in.
+func (e *env) acl(listID string) []cloudstack.NetworkACL {
+	all := must.Get(e.world.User.ListNetworkACLs(e.ctx, cloudstack.NetworkACLQuery{ListID: listID, ProjectID: e.projectID}))
+	return slices.DeleteFunc(all, func(a cloudstack.NetworkACL) bool { return !a.Ingress || !a.Allow })
 }
 
 const everybody = "0.0.0.0/0"
@@ -134,10 +98,9 @@ const everybody = "0.0.0.0/0"
 // addresses are the public addresses in the place that are not for source NAT: id by address.
 func (e *env) addresses() map[string]string {
 	all := map[string]string{}
-	for _, o := range e.list("listPublicIpAddresses", "publicipaddress", nil) {
-		here := o.Text("associatednetworkid") == e.network.ID || e.vpcID != "" && o.Text("vpcid") == e.vpcID
-		if here && !o.Flag("issourcenat") {
-			all[o.Text("ipaddress")] = o.Text("id")
+	for _, a := range must.Get(e.world.User.ListPublicIPs(e.ctx, cloudstack.PublicIPQuery{ProjectID: e.projectID})) {
+		if here := a.AssociatedNetworkID == e.networkID || e.vpcID != "" && a.VPCID == e.vpcID; here && !a.SourceNAT {
+			all[a.Address] = a.ID
 		}
 	}
 	return all
@@ -155,19 +118,16 @@ func (e *env) released(ips ...string) {
 
 // acquire acquires an address by hand.
 func (e *env) acquire() (ip, id string) {
-	params := api.Params{"networkid": e.network.ID}
+	params := world.Params{"networkid": e.networkID}
 	if e.vpcID != "" {
-		params = api.Params{"vpcid": e.vpcID}
+		params = world.Params{"vpcid": e.vpcID}
 	}
-	if e.projectID != "" {
-		params["projectid"] = e.projectID
-	}
-	o := e.do("associateIpAddress", params)
+	o := e.do("associateIpAddress", params.Set("projectid", e.projectID))
 	return o.Text("ipaddress"), o.Text("id")
 }
 
 // release releases an address by hand.
-func (e *env) release(id string) { e.do("disassociateIpAddress", api.Params{"id": id}) }
+func (e *env) release(id string) { e.do("disassociateIpAddress", world.Params{"id": id}) }
 
 // acquireForNow acquires an address by hand, which is released at the end of the scenario.
 func (e *env) acquireForNow() string {

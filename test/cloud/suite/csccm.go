@@ -15,7 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -90,13 +90,13 @@ func (e *env) install(how string, more ...string) {
 // login are the flags of a way to give credentials.
 func (p *place) login(how string) []string {
 	w := p.world
-	if how == byKeys || !w.Can.Admin {
+	if how == byKeys || !w.Root {
 		return []string{"--api-key-file", p.secretFile("api.key", w.Keys.APIKey), "--secret-key-file", p.secretFile("secret.key", w.Keys.SecretKey)}
 	}
 	account := []string{"--account", w.Account}
 	who := p.Who
 	if how == byDomainAdmin {
-		who = w.DomainAdmin
+		who = w.AdminLogin
 	} else {
 		account = append(account, "--domain", w.DomainPath)
 	}
@@ -107,7 +107,7 @@ func (p *place) login(how string) []string {
 }
 
 // adminFlags are the flags of an administrator's keys or login.
-func (p *place) adminFlags(who api.Credentials) []string {
+func (p *place) adminFlags(who world.Credentials) []string {
 	if who.APIKey != "" {
 		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file", p.secretFile("admin-secret.key", who.SecretKey)}
 	}

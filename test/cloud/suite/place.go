@@ -32,12 +32,12 @@ type place struct {
 	home    string
 	nodes   map[string]*processnode.Node
 
-	network            world.Network
-	vms                []world.VM
-	projectID, project string
-	vpcID              string
-	installed          bool
-	installedBy        string
+	vms                    []world.VM
+	networkID, networkName string
+	projectID, project     string
+	vpcID, aclID           string // aclID is the tier's ACL list
+	installed              bool
+	installedBy            string
 }
 
 // nodesOfPlace is how many VMs a cluster starts with.
@@ -47,21 +47,19 @@ const nodesOfPlace = 3
 const nodeGrace = 25 * time.Second
 
 // at returns a place, which is made when it is first asked for.
-func (r *Run) at(ctx context.Context, kind string) (*place, error) {
-	if p, ok := r.places[kind]; ok {
-		if p.cluster == nil {
-			return nil, fmt.Errorf("the %s could not be made; see the first scenario there", kind)
+func (r *Run) at(ctx context.Context, kind string) *place {
+	p := r.places[kind]
+	if p == nil {
+		p = &place{Run: r, kind: kind, nodes: map[string]*processnode.Node{}}
+		r.places[kind] = p
+		begun := time.Now()
+		if err := must.Catch(func() { p.make(ctx) }); err != nil {
+			must.Fail("make a cluster (%s): %w", kind, err)
 		}
-		return p, nil
+		r.Say("a cluster of %d nodes is ready: %s (%s)", len(p.vms), kind, time.Since(begun).Round(time.Second))
 	}
-	p := &place{Run: r, kind: kind, nodes: map[string]*processnode.Node{}}
-	r.places[kind] = p
-	begun := time.Now()
-	if err := p.make(ctx); err != nil {
-		return nil, fmt.Errorf("make a cluster (%s): %w", kind, err)
-	}
-	r.Say("a cluster of %d nodes is ready: %s (%s)", len(p.vms), kind, time.Since(begun).Round(time.Second))
-	return p, nil
+	must.Be(p.cluster != nil, "the %s could not be made; see the first scenario there", kind)
+	return p
 }
 
 // only stops the clusters of all other places.
@@ -74,51 +72,48 @@ func (r *Run) only(kind string) {
 	}
 }
 
-func (p *place) make(ctx context.Context) error {
-	return must.Catch(func() {
-		must.OK(p.makeNetwork(ctx))
-		p.home = must.Get(os.MkdirTemp(p.dir, "home-"))
-		cluster := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
-			Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
-		}))
-		for _, vm := range p.vms {
-			if err := p.joinTo(ctx, cluster, vm); err != nil {
-				cluster.Stop()
-				must.OK(err)
-			}
-		}
-		p.cluster = cluster
-	})
+func (p *place) make(ctx context.Context) {
+	p.makeNetwork(ctx)
+	p.home = must.Get(os.MkdirTemp(p.dir, "home-"))
+	cluster := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
+		Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
+	}))
+	if err := must.Catch(func() { p.join(ctx, cluster, p.vms...) }); err != nil {
+		cluster.Stop()
+		must.OK(err)
+	}
+	p.cluster = cluster
 }
 
-// joinTo starts the node of a VM.
-func (p *place) joinTo(ctx context.Context, cluster *testenv.Cluster, vm world.VM) error {
-	n, err := cluster.Join(ctx, processnode.Options{Name: vm.Name, Address: vm.Address, Dir: p.dir})
-	p.nodes[vm.Name] = n
-	return err
+// join starts the nodes of VMs.
+func (p *place) join(ctx context.Context, cluster *testenv.Cluster, vms ...world.VM) {
+	for _, vm := range vms {
+		p.nodes[vm.Name] = must.Get(cluster.Join(ctx, processnode.Options{Name: vm.Name, Address: vm.Address, Dir: p.dir}))
+	}
 }
 
 // makeNetwork makes the network and the VMs.
-func (p *place) makeNetwork(ctx context.Context) error {
-	return must.Catch(func() {
-		short := map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
-		switch p.kind {
-		case vpc: // with a tier, which has an ACL list of its own
-			p.vpcID = must.Get(p.world.VPC(ctx, short))
-			acl := must.Get(p.world.ACLList(ctx, short+"-acl", p.vpcID))
-			p.network = must.Get(p.world.Tier(ctx, short+"-tier", p.vpcID, acl, p.world.Offers.Tier, 1))
-		case project:
-			p.project, p.projectID = p.world.Name(short), must.Get(p.world.Project(ctx, short))
-			fallthrough
-		default:
-			p.network = must.Get(p.world.Isolated(ctx, short+"-net", p.projectID))
-		}
-		var names []string
-		for i := range nodesOfPlace {
-			names = append(names, fmt.Sprintf("%s-n%d", short, i+1))
-		}
-		p.vms = must.Get(p.world.VMs(ctx, p.projectID, p.network.ID, names...))
-	})
+func (p *place) makeNetwork(ctx context.Context) {
+	w, short := p.world, map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
+	switch p.kind {
+	case vpc: // with a tier, which has an ACL list of its own
+		p.vpcID = w.VPC(ctx, short)
+		p.aclID = w.ACLList(ctx, short+"-acl", p.vpcID)
+		p.networkName = short + "-tier"
+		p.networkID = w.Tier(ctx, p.networkName, p.vpcID, p.aclID, w.Offers.Tier, 1)
+	case project:
+		p.project, p.projectID = w.Name(short), w.New(ctx, "createProject", short, world.Params{})
+		fallthrough
+	default:
+		p.networkName = short + "-net"
+		p.networkID = w.Network(ctx, p.networkName, w.Offers.Isolated, world.Params{}.Set("projectid", p.projectID))
+	}
+	p.networkName = w.Name(p.networkName)
+	var names []string
+	for i := range nodesOfPlace {
+		names = append(names, fmt.Sprintf("%s-n%d", short, i+1))
+	}
+	p.vms = w.VMs(ctx, p.projectID, p.networkID, names...)
 }
 
 // names are those of the nodes, sorted.
@@ -136,11 +131,3 @@ func (p *place) stop() {
 		p.cluster.Stop()
 	}
 }
-
-// cannotError is the reason why a scenario cannot be done on this cloud.
-type cannotError struct{ reason string }
-
-func (e *cannotError) Error() string { return e.reason }
-
-// cannot says why a scenario cannot be done here.
-func cannot(format string, a ...any) error { return &cannotError{fmt.Sprintf(format, a...)} }

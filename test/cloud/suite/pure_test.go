@@ -7,24 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
 )
-
-func TestCIDRs(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"":                                 "",
-		"192.168.0.0/16 10.0.0.0/8":        "10.0.0.0/8,192.168.0.0/16",
-		"10.0.0.0/9,10.128.0.0/9":          "10.0.0.0/8",
-		"0.0.0.0/1,128.0.0.0/1":            everybody,
-		"10.0.0.0/8,10.1.0.0/16":           "10.0.0.0/8",
-		"0.0.0.0/2,64.0.0.0/2,128.0.0.0/1": everybody,
-		"10.0.0.0/9,10.0.0.0/9":            "10.0.0.0/9",
-	} {
-		assert.Equal(t, want, cidrs(in), in)
-	}
-}
 
 // TestScenarioTable: names are unique, namespaces are valid and differ, and the scenarios of one place stand together.
 func TestScenarioTable(t *testing.T) {

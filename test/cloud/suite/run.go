@@ -12,14 +12,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
-	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/guard"
-	"github.com/csccm/csccm/test/cloud/outcome"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/shape"
 	"github.com/csccm/csccm/test/cloud/world"
@@ -34,7 +30,7 @@ type Options struct {
 	Plane    string // the control plane's program
 	// URL of the CloudStack API; empty starts a simulator.
 	URL    string
-	Who    api.Credentials
+	Who    world.Credentials
 	CAFile string
 	Zone   string
 	// Record is a folder for answers with unknown shapes; empty writes none.
@@ -60,14 +56,14 @@ type Run struct {
 	dir     string
 
 	simulator *testenv.CloudStack
-	guard     *guard.Guard
+	guard     *proxy.Guard
 	proxy     *proxy.Proxy
 	world     *world.World
 	journal   *world.Journal
 	// suiteURL and productURL are where the API is reached.
 	suiteURL, productURL string
 	places               map[string]*place
-	recorded, learned    *shape.Contract
+	contract             *shape.Contract
 
 	mu sync.Mutex
 }
@@ -81,20 +77,20 @@ const (
 // Start looks at the cloud and makes the run's domain and account. Whatever it returns must be stopped.
 func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
-	r.guard = guard.New(world.PrefixOf(r.id))
+	r.guard = proxy.NewGuard(world.PrefixOf(r.id))
 	return r, must.Catch(func() {
+		var err error
 		r.dir = must.Get(os.MkdirTemp("", world.Prefix))
 		if r.URL == "" { // a CloudStack right after its installation
 			fresh := simulator.FreshWorld()
 			fresh.Version = r.Version
 			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
-			r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
+			r.URL, r.Who = r.simulator.URL, world.Credentials{User: simulatorUser, Password: simulatorPassword}
 		}
 		r.startProxy(ctx)
-		r.journal = &world.Journal{Run: r.id, URL: r.URL, Dir: r.dir}
-		must.OK(r.journal.Write(o.JournalDir))
+		r.journal = &world.Journal{URL: r.URL, Dir: r.dir}
+		must.OK(r.journal.Write(o.JournalDir, r.id))
 		r.Say("run %s on %s", r.id, r.Cloud())
-		var err error
 		r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard})
 		must.OK(err)
 	})
@@ -102,16 +98,11 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 
 func (r *Run) startProxy(ctx context.Context) {
 	o := proxy.Options{Upstream: r.URL, CAFile: r.CAFile, Guard: r.guard}
-	recordings := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata")
-	o.Contract = must.Get(shape.Load(filepath.Join(recordings, "golden"), filepath.Join(recordings, "golden-tags"), filepath.Join(recordings, "golden-cloud")))
-	r.recorded = o.Contract
-	if r.Shapes != "" && r.simulator != nil {
-		r.learned = shape.NewContract()
-		o.Learned = r.learned
-	} else {
-		must.OK(o.Contract.AddSimulator())
+	recorded := func(name string) string {
+		return filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata", name)
 	}
-	if r.Record != "" {
+	r.contract = must.Get(shape.Load(r.Shapes == "", recorded("golden"), recorded("golden-tags"), recorded("golden-cloud")))
+	if o.Contract = r.contract; r.Record != "" {
 		o.Recorder = must.Get(shape.NewRecorder(r.Record))
 	}
 	r.proxy = must.Get(proxy.New(o))
@@ -152,13 +143,12 @@ func (r *Run) Stop(ctx context.Context) error {
 		err = errors.Join(err, r.journal.Remove())
 	}
 	if r.proxy != nil {
-		err = errors.Join(err, r.proxy.Err())
-		r.proxy.Stop()
-	}
-	if r.learned != nil {
-		err = errors.Join(err, r.learned.Save(r.Shapes, r.recorded))
+		err = errors.Join(err, r.proxy.Stop())
 	}
 	if r.simulator != nil {
+		if r.Shapes != "" {
+			err = errors.Join(err, r.contract.Save(r.Shapes))
+		}
 		r.simulator.Stop()
 	}
 	if r.dir != "" {
@@ -167,41 +157,32 @@ func (r *Run) Stop(ctx context.Context) error {
 	return err
 }
 
-func (r *Run) clean(ctx context.Context) error {
+func (r *Run) clean(ctx context.Context) (err error) {
+	defer must.Return(&err)
 	if r.Keep {
 		r.Say("kept: everything whose name starts with %s", world.PrefixOf(r.id))
 		return nil
 	}
-	c := &world.Cleaner{Run: r.id, API: r.world.Admin, Guard: r.guard, Log: r.Say}
-	err := c.Clean(ctx)
-	if err == nil && r.simulator != nil {
-		err = r.nothingLeft(ctx)
+	c := &world.Cleaner{Run: r.id, API: world.Connect(ctx, r.suiteURL, r.Who), Guard: r.guard, Log: r.Say}
+	defer func() { err = errors.Join(err, c.API.Logout(ctx)) }()
+	must.OK(c.Clean(ctx))
+	if r.simulator == nil {
+		return nil
 	}
-	return errors.Join(err, r.world.Admin.Logout(ctx))
-}
-
-// nothingLeft looks in a simulator, in which only this run was, whether it is as it was before.
-func (r *Run) nothingLeft(ctx context.Context) (err error) {
-	defer must.Return(&err)
-	var left []string
+	// In a simulator was only this run: it is as it was before.
 	for _, l := range [][2]string{
 		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listLoadBalancerRules", "loadbalancerrule"},
 		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
 	} {
-		answer := must.Get(r.simulator.Admin(ctx, l[0], map[string]string{"listall": "true"}))
-		if n := len(api.Object(answer).Objects(l[1])); n > 0 {
-			left = append(left, fmt.Sprintf("%d objects in %s", n, l[0]))
-		}
-	}
-	if len(left) > 0 {
-		return errors.New(strings.Join(left, ", "))
+		left := c.API.List(ctx, l[0], l[1], world.Params{"listall": "true"})
+		must.Be(len(left) == 0, "%s: %d objects are left", l[0], len(left))
 	}
 	return nil
 }
 
 // Report is what the run found; left is what Stop returned.
-func (r *Run) Report(results []outcome.Result, left error) *outcome.Report {
-	rep := &outcome.Report{Cloud: r.Cloud(), Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started), Left: left}
+func (r *Run) Report(results []Result, left error) *Report {
+	rep := &Report{Cloud: r.Cloud(), Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started), Left: left}
 	if r.world != nil {
 		rep.Version = r.world.Offers.Version
 	}

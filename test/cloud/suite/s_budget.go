@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -39,20 +39,21 @@ func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	do()
 	took := time.Since(begun)
 	e.idle()
-	return e.proxy.Since(mark, proxy.Product).WithoutPolls(), took
+	return e.proxy.Since(mark).WithoutPolls(), took
 }
 
 // budgets goes through the life of a Service of 10 ports, and counts.
 func budgets(e *env) string {
-	var numbers []int32
-	for i := range int32(budgetPorts) {
-		numbers = append(numbers, 8000+i)
+	var numbers []string
+	for i := range budgetPorts {
+		numbers = append(numbers, fmt.Sprint(8000+i))
 	}
+	all := strings.Join(numbers, ",")
 	ip := ""
 	// exclude keeps a node from serving, or with null lets it serve again.
 	exclude := func(value string, serving []string) {
 		e.label(e.names()[0], corev1.LabelNodeExcludeBalancers, value)
-		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, texts(numbers), serving) })
+		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, all, serving) })
 	}
 	// Networks are read once in ten minutes, for all Services.
 	e.served("first")
@@ -68,8 +69,8 @@ func budgets(e *env) string {
 		budget int
 		do     func()
 	}{
-		{"create", create, func() { ip = e.served("web", ports(numbers...)) }},
-		{"sync with nothing to do", 0, func() { e.edit("web", func(s *corev1.Service) { s.Labels = map[string]string{"touched": "yes"} }) }},
+		{"create", create, func() { ip = e.served("web", all) }},
+		{"sync with nothing to do", 0, func() { e.edit("web", "example.org/touched=yes") }},
 		{"node leaves", budgetPorts + 2, func() { exclude(`"true"`, e.names()[1:]) }},
 		{"node joins", budgetPorts + 2, func() { exclude("null", e.names()) }},
 		{"delete", remove, func() { e.remove("web") }},
@@ -85,32 +86,32 @@ func budgets(e *env) string {
 
 // byHand does what the Service needs in the fastest way that is known: rules and members are submitted ahead, one after the
 // other, and waited for together; then one firewall rule or ACL item for all ports; the release of the address removes them.
-func (e *env) byHand(numbers []int32) (created, deleted time.Duration) {
+func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 	user, begun := e.world.User, time.Now()
 	ip, id := e.acquire()
 	var jobs []string
-	submit := func(command string, params api.Params) api.Object {
-		o := must.Get(user.Call(e.ctx, command, params))
+	submit := func(command string, params world.Params) world.Object {
+		o := user.Ask(e.ctx, command, params)
 		jobs = append(jobs, o.Text("jobid"))
 		return o
 	}
 	for _, n := range numbers {
-		r := submit("createLoadBalancerRule", api.Params{
-			"name": fmt.Sprintf("by-hand-%d", n), "publicipid": id, "networkid": e.network.ID, "algorithm": "roundrobin", "protocol": "tcp",
-			"publicport": fmt.Sprint(n), "privateport": fmt.Sprint(30000 + n), "openfirewall": "false",
+		r := submit("createLoadBalancerRule", world.Params{
+			"name": "by-hand-" + n, "publicipid": id, "networkid": e.networkID, "algorithm": "roundrobin", "protocol": "tcp",
+			"publicport": n, "privateport": "3" + n, "openfirewall": "false",
 		})
-		submit("assignToLoadBalancerRule", api.Params{"id": r.Text("id"), "virtualmachineids": e.vmIDs()})
+		submit("assignToLoadBalancerRule", world.Params{"id": r.Text("id"), "virtualmachineids": e.vmIDs()})
 	}
 	if e.vpcID == "" {
-		submit("createFirewallRule", api.Params{
-			"ipaddressid": id, "protocol": "tcp", "cidrlist": everybody, "startport": fmt.Sprint(numbers[0]), "endport": fmt.Sprint(numbers[len(numbers)-1]),
+		submit("createFirewallRule", world.Params{
+			"ipaddressid": id, "protocol": "tcp", "cidrlist": everybody, "startport": numbers[0], "endport": numbers[len(numbers)-1],
 		})
 	}
 	for _, job := range jobs {
-		must.Get(user.Wait(e.ctx, "a call by hand", job))
+		must.Get(user.Jobs().Result(e.ctx, "a call by hand", job))
 	}
 	created = time.Since(begun)
-	e.serves(ip, texts(numbers)...)
+	e.serves(ip, strings.Join(numbers, ","))
 	begun = time.Now()
 	e.release(id)
 	return created, time.Since(begun)

@@ -4,12 +4,17 @@
 package suite
 
 import (
+	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -44,4 +49,60 @@ func orphans(e *env) string {
 	e.install(byRoot, "--set", "loadBalancers.cleanOrphans=true", "--set", "driftPeriod=10s")
 	e.released(ip)
 	return "the address and its rules were removed after two rounds"
+}
+
+// rotateKeys rotates twice; the keys of before are revoked, and the controller works on. Installing the same again changes nothing.
+func rotateKeys(e *env) string {
+	can(e.installedBy != byKeys, "the controller has the keys of the suite's own user")
+	for i := range 2 {
+		before := e.keysInSecret()
+		e.csccm(append([]string{"rotate-keys", "--yes"}, e.adminFlags(e.Who)...)...)
+		must.Be(before.APIKey != e.keysInSecret().APIKey, "the Secret has the same key as before")
+		old := world.Connect(e.ctx, e.suiteURL, before)
+		e.until("the old keys to be refused", func() {
+			_, err := old.ListZones(e.ctx)
+			must.Be(cloudstack.IsKind(err, cloudstack.KindAuth), "the answer is not 401: %v", err)
+		})
+		name := fmt.Sprintf("web%d", i)
+		e.serves(e.served(name), "80")
+		e.remove(name)
+	}
+	last := e.keysInSecret()
+	e.install(e.installedBy)
+	must.Be(e.keysInSecret().APIKey == last.APIKey, "the same install again has changed the keys")
+	return "twice; old keys refused, Services made with the new ones; the same install again keeps them"
+}
+
+// keysInSecret are the controller's.
+func (e *env) keysInSecret() world.Credentials {
+	s := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName, metav1.GetOptions{}))
+	c := must.Get(cloudconfig.Parse(bytes.NewReader(s.Data["cloud-config"])))
+	return world.Credentials{APIKey: c.APIKey, SecretKey: c.SecretKey}
+}
+
+// migrate gives the rules of a Service names of the oldest form, lets csccm rename them, and takes it back.
+func migrate(e *env) string {
+	ip := e.served("web", "80,443")
+	e.serves(ip, "80,443")
+	modern := e.rules(ip)
+	for _, r := range modern {
+		e.do("updateLoadBalancerRule", world.Params{
+			"id": r.ID, "name": strings.Replace(r.Name, "-tcp-", "-", 1), "protocol": r.Protocol, "algorithm": r.Algorithm,
+		})
+	}
+	old := e.rules(ip)
+	for _, c := range []struct {
+		args []string
+		want map[string]rule
+	}{
+		{[]string{"--dry-run"}, old},
+		{[]string{"--yes"}, modern},
+		{[]string{"--yes", "--undo"}, old},
+		{[]string{"--yes"}, modern},
+	} {
+		e.csccm(append([]string{"migrate-rules"}, c.args...)...)
+		now := e.rules(ip)
+		must.Be(reflect.DeepEqual(now, c.want), "after migrate-rules %s the rules are %v, want %v", strings.Join(c.args, " "), now, c.want)
+	}
+	return "dry run, renamed, undone, renamed again; ids and members stayed"
 }

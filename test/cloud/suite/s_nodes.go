@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -17,23 +17,21 @@ import (
 // nodeLife joins two nodes; the VM of one is stopped and destroyed, that of the other expunged.
 func nodeLife(e *env) string {
 	ip := e.served("web")
-	vms := must.Get(e.world.VMs(e.ctx, e.projectID, e.network.ID, "life-1", "life-2"))
-	for _, vm := range vms {
-		must.OK(e.joinTo(e.ctx, e.cluster, vm))
-	}
+	vms := e.world.VMs(e.ctx, e.projectID, e.networkID, "life-1", "life-2")
+	e.join(e.ctx, e.cluster, vms...)
 	e.vms = append(e.vms, vms...)
 	e.initialized(e.names()...)
 	e.serves(ip, "80")
 	first, second := vms[0], vms[1]
 	e.nodes[first.Name].Stop()
 	e.nodes[second.Name].Stop()
-	e.do("stopVirtualMachine", api.Params{"id": first.ID, "forced": "true"})
+	e.do("stopVirtualMachine", world.Params{"id": first.ID, "forced": "true"})
 	e.until("the taint of a node whose VM is stopped", func() {
 		has := taints(e.node(first.Name))
 		must.Be(slices.Contains(has, shutdown), "its taints are %v", has)
 	})
 	for vm, expunge := range map[world.VM]string{first: "false", second: "true"} {
-		must.Get(e.world.Admin.Do(e.ctx, "destroyVirtualMachine", api.Params{"id": vm.ID, "expunge": expunge}))
+		e.world.Admin.Do(e.ctx, "destroyVirtualMachine", world.Params{"id": vm.ID, "expunge": expunge})
 	}
 	for _, vm := range vms {
 		e.until("the Node "+vm.Name+" to be deleted", func() {
@@ -55,46 +53,34 @@ func nodeLife(e *env) string {
 
 // twoNICs gives all nodes an interface in a second network, in which a Service is served that names it.
 func twoNICs(e *env) string {
-	second, err := e.world.Isolated(e.ctx, "second-net", "")
-	if err != nil {
-		must.OK(cannot("no second isolated network: %v", err))
-	}
-	e.plug(second.ID)
+	const second = "second-net"
+	id, err := must.Try(func() string { return e.world.Network(e.ctx, second, e.world.Offers.Isolated, world.Params{}) })
+	can(err == nil, "no second isolated network: %v", err)
+	e.plug(id)
 	// The controller reads VMs again before it refuses a Service, so it sees the new interfaces at once.
-	ip := e.served("web", set("network", second.Name))
+	ip := e.served("web", "network="+e.world.Name(second))
 	e.serves(ip, "80")
-	e.inNetwork(second.ID, ip)
-	e.inNetwork(e.network.ID, e.served("unsaid"))
+	for network, ip := range map[string]string{id: ip, e.networkID: e.served("unsaid")} {
+		rules := must.Get(e.world.User.ListLoadBalancerRules(e.ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: network}))
+		here := slices.ContainsFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicIP == ip && r.NetworkID == network })
+		must.Be(here, "none of the %d rules in network %s is at %s", len(rules), network, ip)
+	}
 	return "served by the interfaces that were added, in the network that the Service names; without a name by the default ones"
-}
-
-// inNetwork checks that an address has a rule in a network.
-func (e *env) inNetwork(networkID, ip string) {
-	list := e.list("listLoadBalancerRules", "loadbalancerrule", api.Params{"networkid": networkID})
-	here := slices.ContainsFunc(list, func(o api.Object) bool { return o.Text("publicip") == ip && o.Text("networkid") == networkID })
-	must.Be(here, "none of the %d rules in network %s is at %s", len(list), networkID, ip)
 }
 
 // plug gives all nodes an interface in a network; the end of the scenario removes its Services and takes the interfaces away.
 func (e *env) plug(networkID string) {
 	for _, vm := range e.vms {
-		e.do("addNicToVirtualMachine", api.Params{"virtualmachineid": vm.ID, "networkid": networkID})
+		e.do("addNicToVirtualMachine", world.Params{"virtualmachineid": vm.ID, "networkid": networkID})
 		e.cleanup(func() {
-			e.do("removeNicFromVirtualMachine", api.Params{"virtualmachineid": vm.ID, "nicid": e.nic(vm.ID, networkID)})
+			for _, now := range must.Get(e.world.User.ListVirtualMachines(e.ctx, cloudstack.VMQuery{ID: vm.ID, ProjectID: e.projectID})) {
+				for _, nic := range now.NICs {
+					if nic.NetworkID == networkID {
+						e.do("removeNicFromVirtualMachine", world.Params{"virtualmachineid": vm.ID, "nicid": nic.ID})
+					}
+				}
+			}
 		})
 	}
 	e.cleanup(e.removeAll)
-}
-
-// nic is the id of a VM's interface in a network.
-func (e *env) nic(vmID, networkID string) (id string) {
-	for _, vm := range e.list("listVirtualMachines", "virtualmachine", api.Params{"id": vmID}) {
-		for _, n := range vm.Objects("nic") {
-			if n.Text("networkid") == networkID {
-				id = n.Text("id")
-			}
-		}
-	}
-	must.Be(id != "", "VM %s has no interface in network %s", vmID, networkID)
-	return id
 }

@@ -4,41 +4,128 @@
 package suite
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/test/cloud/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-func texts(numbers []int32) []string {
-	var all []string
-	for _, n := range numbers {
-		all = append(all, fmt.Sprint(n))
-	}
-	return all
-}
-
-// sticky is the method of a rule's stickiness policy, "" without one.
-func (e *env) sticky(ruleID string) string {
-	answer := must.Get(e.world.User.Call(e.ctx, "listLBStickinessPolicies", api.Params{"lbruleid": ruleID}))
-	for _, rules := range answer.Objects("stickinesspolicies") {
-		for _, policy := range rules.Objects("stickinesspolicy") {
-			return policy.Text("methodname")
-		}
-	}
-	return ""
-}
-
 // placeNamed names the network, zone and project in which the nodes are, and others.
 func placeNamed(e *env) string {
-	changes := []change{set("network", e.network.Name), set("zone", e.world.Offers.Zone)}
+	words := []string{"network=" + e.networkName, "zone=" + e.world.Offers.Zone}
 	if e.project != "" {
-		changes = append(changes, set("project", e.project))
+		words = append(words, "project="+e.project)
 	}
-	e.serves(e.served("web", changes...), "80")
-	e.create("elsewhere", set("network", "no-such-network"))
+	e.serves(e.served("web", words...), "80")
+	e.create("elsewhere", "network=no-such-network")
 	text := e.event("elsewhere", "NoSuchNetwork")
 	must.Be(strings.Contains(text, "no-such-network"), "the Event does not name the network: %s", text)
 	return "served; an unknown network is refused by name"
+}
+
+// refused are Services that cannot be served: at the API server, or with an Event and without a call that changes something.
+func refused(e *env) string {
+	must.Be(must.Catch(func() { e.create("bad", "algorithm=fastest") }) != nil, "the API server takes an annotation that does not parse")
+	mark := e.proxy.Mark()
+	for _, c := range []struct {
+		name, reason, change string
+		alsoInVPC            bool
+	}{
+		{"statistics-port", "ReservedPort", "8081", true},
+		{"tenants-network", "NotAllowed", "network=" + e.networkName, true}, // what an operator allows is the controller's to judge
+		{"taken-address", "AddressUnavailable", "address=192.0.2.1", true},
+		{"internal", "UnsupportedNetwork", "internal=true", false},
+	} {
+		if e.vpcID == "" || c.alsoInVPC {
+			e.create(c.name, c.change)
+			e.event(c.name, c.reason)
+		}
+	}
+	e.create("of-others", "class=example.org/other")
+	e.idle()
+	s := e.get("of-others")
+	must.Be(len(s.Status.LoadBalancer.Ingress) == 0 && len(s.Finalizers) == 0, "a Service with a loadBalancerClass is left to others, and is %v", s)
+	for _, c := range e.proxy.Since(mark) {
+		// CloudStack itself refuses the address.
+		must.Be(!c.Changes() || c.Command == "associateIpAddress", "a refused Service led to the call %s", c.Command)
+	}
+	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an internal balancer without a provider; a loadBalancerClass is left to others"
+}
+
+// internal serves at an address of a tier with internal load balancing, in which all nodes have an interface.
+func internal(e *env) string {
+	const tier = "internal-tier"
+	id := e.world.Tier(e.ctx, tier, e.vpcID, e.aclID, e.world.Offers.InternalTier, 2)
+	e.plug(id)
+	inTier := []string{"internal=true", "network=" + e.world.Name(tier)}
+	ip := e.served("web", append(inTier, "80,443")...)
+	e.internalIs(id, ip, 80, 443)
+	e.edit("web", "443,8443")
+	e.internalIs(id, ip, 443, 8443)
+	e.remove("web")
+	e.internalIs(id, ip)
+	// The same address again: what is left of the first one would be in the way.
+	again := e.served("again", append(inTier, "address="+ip)...)
+	must.Be(again == ip, "served at %s, want %s", again, ip)
+	return "2 ports at " + ip + ", a port replaced, removed; the address used again"
+}
+
+// internalIs waits until the internal balancers at an address are for just these ports, with all nodes.
+func (e *env) internalIs(networkID, ip string, want ...int) {
+	e.until(fmt.Sprintf("internal balancers at %s for ports %v", ip, want), func() {
+		var got []int
+		for _, b := range must.Get(e.world.User.ListInternalLoadBalancers(e.ctx, cloudstack.InternalLoadBalancerQuery{NetworkID: networkID})) {
+			if b.Address == ip {
+				got = append(got, b.Port)
+				members := e.members(b.ID)
+				must.Be(slices.Equal(members, e.names()), "members are %v", members)
+			}
+		}
+		slices.Sort(got)
+		must.Be(slices.Equal(got, want), "they are for ports %v", got)
+	})
+}
+
+// certificate ends TLS at the router with a certificate, then with another one.
+func certificate(e *env) string {
+	for _, n := range must.Get(e.world.User.ListNetworks(e.ctx, cloudstack.NetworkQuery{ID: e.networkID, ProjectID: e.projectID})) {
+		can(strings.EqualFold(n.Services["Lb"]["SslTermination"], "true"),
+			"the network's load balancer does not end TLS (capability SslTermination, CloudStack 4.22 or newer)")
+	}
+	var ids []string
+	e.cleanup(func() {
+		for _, id := range ids {
+			e.do("deleteSslCert", world.Params{"id": id})
+		}
+	})
+	e.cleanup(e.removeAll) // before the certificates, which are in use
+	for i := range 2 {
+		host := fmt.Sprintf("lb%d.example.org", i)
+		crt, key := must.Get2(cert.GenerateSelfSignedCertKey(host, nil, nil))
+		der := must.Get(x509.MarshalPKCS8PrivateKey(must.Get(keyutil.ParsePrivateKeyPEM(key)))) // the only form that CloudStack reads
+		block, _ := pem.Decode(crt)
+		ids = append(ids, e.do("uploadSslCert", world.Params{
+			"name": e.world.Name(fmt.Sprintf("cert%d", i)), "certificate": string(pem.EncodeToMemory(block)),
+			"privatekey": string(pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der})),
+		}.Set("projectid", e.projectID)).Text("id"))
+	}
+	ip := e.served("web", "80,443", "ssl-certificate="+ids[0], "ssl-ports=443")
+	for _, id := range ids {
+		e.edit("web", "ssl-certificate="+id)
+		e.rulesAre(ip, "certificate "+id+" to be bound to port 443", func(rules map[string]rule) {
+			tls, plain := rules["443"], rules["80"]
+			must.Be(tls.Protocol == "ssl" && plain.Protocol == "tcp", "protocols are %q and %q", tls.Protocol, plain.Protocol)
+			bound := must.Get(e.world.User.ListCertificatesOfRule(e.ctx, tls.ID))
+			must.Be(slices.Equal(bound, []string{id}), "bound are %v", bound)
+		})
+	}
+	return "TLS on one port of two; another certificate bound in place"
 }

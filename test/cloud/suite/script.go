@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"github.com/csccm/csccm/pkg/testenv/script"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/internal/must"
@@ -95,18 +92,6 @@ func (p *player) addressOf(key string) string {
 	return ""
 }
 
-// changed is a change of a Service. The API server chooses node ports.
-func changed(words []string) change {
-	return func(s *corev1.Service) {
-		must.OK(script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
-			if old != nil {
-				return *old
-			}
-			return corev1.ServicePort{Name: fmt.Sprintf("p%d", number), Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(8080)}
-		}))
-	}
-}
-
 // Do implements script.Driver.
 func (p *player) Do(s *script.Step) error {
 	return must.Catch(func() {
@@ -114,10 +99,10 @@ func (p *player) Do(s *script.Step) error {
 		switch s.Verb {
 		case "service":
 			e, name := p.of(w[0])
-			e.create(name, changed(w[1:]))
+			e.create(name, w[1:]...)
 		case "edit":
 			e, name := p.of(w[0])
-			e.edit(name, changed(w[1:]))
+			e.edit(name, w[1:]...)
 		case "delete":
 			e, name := p.of(w[0])
 			e.remove(name)
@@ -181,32 +166,29 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 		return p.rulesAreFor(p.rules(p.at(w[0])), w[1:])
 	case "rule":
 		r := p.rules(p.at(w[0]))[w[1]]
-		return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": r.PrivatePort}, w[2:]), r
+		return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
 	case "open":
 		r := p.rules(p.at(w[0]))[w[1]]
-		open := cmp.Or(r.CIDRs, everybody)
+		open := cmp.Or(strings.Join(r.CIDRs, ","), everybody)
 		switch {
 		case len(r.Members) == 0:
 			open = ""
 		case p.vpcID == "":
-			open = sources(p.firewall(r.AddressID), w[1])
+			open = sources(p.firewall(r.PublicIPID), w[1])
 		}
 		return open == strings.Join(w[2:], ","), open
 	case "sticky":
-		got = p.sticky(p.rules(p.at(w[0]))[w[1]].ID)
-		return got == w[2], got
+		method := ""
+		for _, policy := range must.Get(p.world.User.ListStickinessPolicies(p.ctx, p.rules(p.at(w[0]))[w[1]].ID)) {
+			method = policy.Method
+		}
+		return method == w[2], method
 	case "event":
 		return slices.ContainsFunc(p.said(), func(e string) bool {
 			return strings.HasPrefix(e, w[0]+": ") && !slices.ContainsFunc(w[1:], func(text string) bool { return !strings.Contains(e, text) })
 		}), "no such Event"
 	case "calls":
-		calls := p.proxy.Since(p.mark, proxy.Product)
-		n := 0
-		for _, c := range calls {
-			if c.Command == w[0] {
-				n++
-			}
-		}
+		n := len(slices.DeleteFunc(p.proxy.Since(p.mark), func(c proxy.Call) bool { return c.Command != w[0] }))
 		return fmt.Sprint(n) == w[1], n
 	}
 	must.Fail("nothing of this name can be seen")

@@ -16,15 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/csccm/csccm/pkg/testenv/script"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-const (
-	// prefix is that of the controller's annotations.
-	prefix = "service.beta.kubernetes.io/cloudstack-load-balancer-"
-	// trusted is the namespace whose Services may use the annotations that the chart denies to tenants.
-	trusted = "cloud-trusted"
-)
+// trusted is the namespace whose Services may use the annotations that the chart denies to tenants.
+const trusted = "cloud-trusted"
 
 // env is what a scenario works with. Its methods end the scenario when something fails, see package must.
 type env struct {
@@ -38,53 +35,30 @@ type env struct {
 // cleanup registers what is done at the end of the scenario, also of one that failed.
 func (e *env) cleanup(f func()) { e.late = append(e.late, f) }
 
-// change is made to a Service before it is created or updated.
-type change func(*corev1.Service)
-
-// set sets an annotation of the controller.
-func set(name, value string) change {
-	return func(s *corev1.Service) {
-		if s.Annotations == nil {
-			s.Annotations = map[string]string{}
-		}
-		s.Annotations[prefix+name] = value
-	}
-}
-
-// ports sets the Service's TCP ports.
-func ports(numbers ...int32) change {
-	return func(s *corev1.Service) {
-		old := map[int32]corev1.ServicePort{}
-		for _, p := range s.Spec.Ports {
-			old[p.Port] = p
-		}
-		s.Spec.Ports = nil
-		for _, n := range numbers {
-			p, ok := old[n]
-			if !ok {
-				p = corev1.ServicePort{Name: fmt.Sprintf("p%d", n), Port: n, TargetPort: intstr.FromInt32(8080)}
-			}
-			s.Spec.Ports = append(s.Spec.Ports, p)
-		}
-	}
-}
-
 func (e *env) services() typedcorev1.ServiceInterface {
 	return e.cluster.Client.CoreV1().Services(e.namespace)
 }
 
-// create makes a Service of type LoadBalancer with port 80.
-func (e *env) create(name string, changes ...change) {
+// change changes a Service by words of scenarios, see script.Change. The API server chooses node ports.
+func change(s *corev1.Service, words []string) {
+	must.OK(script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+		if old != nil {
+			return *old
+		}
+		return corev1.ServicePort{Name: fmt.Sprintf("p%d", number), Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(8080)}
+	}))
+}
+
+// create makes a Service of type LoadBalancer with port 80, which words change.
+func (e *env) create(name string, words ...string) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	for _, c := range append([]change{ports(80)}, changes...) {
-		c(s)
-	}
+	change(s, append([]string{"80"}, words...))
 	must.Get(e.services().Create(e.ctx, s, metav1.CreateOptions{}))
 }
 
 // served makes a Service and waits for its address.
-func (e *env) served(name string, changes ...change) (ip string) {
-	e.create(name, changes...)
+func (e *env) served(name string, words ...string) (ip string) {
+	e.create(name, words...)
 	return e.address(name)
 }
 
@@ -97,12 +71,10 @@ func (e *env) ingress(name string) []corev1.LoadBalancerIngress {
 }
 
 // edit changes a Service, again where somebody else has written it meanwhile.
-func (e *env) edit(name string, changes ...change) {
+func (e *env) edit(name string, words ...string) {
 	for {
 		s := e.get(name)
-		for _, c := range changes {
-			c(s)
-		}
+		change(s, words)
 		if _, err := e.services().Update(e.ctx, s, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			must.OK(err)
 			return

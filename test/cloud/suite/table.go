@@ -18,7 +18,6 @@ const (
 // scenarios is the table of all scenarios, in the order in which they are run: those of one place together. Their names
 // begin with the place's.
 func scenarios() []scenario {
-	admin := []need{needAdmin}
 	// Services are the same wherever the nodes are.
 	services := []scenario{
 		played("a Service comes and goes"),
@@ -32,7 +31,7 @@ func scenarios() []scenario {
 		played("node selector and labels"),
 		{name: "network, zone and project named", trusted: true, run: placeNamed},
 		{name: "what is refused", run: refused},
-		{name: "certificate", trusted: true, needs: []need{needCertificate}, run: certificate},
+		{name: "certificate", trusted: true, need: needCertificate, run: certificate},
 		// Who has an address and who releases it.
 		played("address of the account"),
 		played("shared and kept address"),
@@ -53,12 +52,12 @@ func scenarios() []scenario {
 	// Each place is installed by another kind of credentials.
 	return slices.Concat(
 		in(isolated, []scenario{
-			{name: "install by a domain administrator's login", needs: admin, bare: true, run: installBy(byDomainAdmin)},
-			{name: "install by a root administrator's login, after uninstall", needs: admin, bare: true, run: installBy(byRoot)},
+			{name: "install by a domain administrator's login", need: needRoot, bare: true, run: installBy(byDomainAdmin)},
+			{name: "install by a root administrator's login, after uninstall", need: needRoot, bare: true, run: installBy(byRoot)},
 		}, services, drifts, []scenario{
-			{name: "VMs stopped, destroyed and expunged", needs: []need{needExpunge}, run: nodeLife},
+			{name: "VMs stopped, destroyed and expunged", need: needRoot, run: nodeLife},
 			{name: "two network interfaces", trusted: true, run: twoNICs},
-			{name: "rotate-keys", needs: admin, run: rotateKeys},
+			{name: "rotate-keys", need: needRoot, run: rotateKeys},
 			{name: "migrate-rules and its undo", run: migrate},
 			{name: "every tenth call fails, every tenth answer is lost", run: faults},
 			{name: "killed with the answer of each call lost", run: crashPoints},
@@ -70,10 +69,10 @@ func scenarios() []scenario {
 			{name: "load balancers left at uninstall, cleaned up by the next install", run: orphans},
 		}),
 		in(vpc, []scenario{{name: "install by keys", bare: true, run: installBy(byKeys)}}, services, []scenario{
-			{name: "internal load balancer", trusted: true, needs: []need{needInternalLB}, run: internal},
+			{name: "internal load balancer", trusted: true, need: needInternalLB, run: internal},
 		}, drifts, removals),
 		in(project, []scenario{
-			{name: "install into a project, with an account made for it", needs: admin, bare: true, run: installBy(byRoot)},
+			{name: "install into a project, with an account made for it", need: needRoot, bare: true, run: installBy(byRoot)},
 		}, services, drifts, removals),
 	)
 }

@@ -11,7 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -27,32 +28,30 @@ func TestPlainUser(t *testing.T) {
 		t.Fatal("the user has no keys")
 	}
 	var log bytes.Buffer
-	o := Options{URL: cloud.URL, Who: api.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
+	o := Options{URL: cloud.URL, Who: world.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
 	before := namesIn(t, cloud)
 	r, err := Start(t.Context(), o)
 	require.NoError(t, err)
-	if r.world.Can.Admin || r.world.Account != "k8s" {
-		t.Errorf("%+v in account %s", r.world.Can, r.world.Account)
+	if r.world.Root || r.world.Account != "k8s" {
+		t.Errorf("root: %v, in account %s", r.world.Root, r.world.Account)
 	}
 	for _, s := range scenarios() {
-		reason := r.able(&s)
+		reason := must.Catch(func() { r.able(&s) })
 		// The example world's user may do everything but what administrators may.
-		if want := slices.Contains(s.needs, needAdmin) || slices.Contains(s.needs, needExpunge); (reason != nil) != want {
+		if want := s.need == needRoot; (reason != nil) != want {
 			t.Errorf("%s: cannot is %v, want %v", s.name, reason, want)
 		}
 	}
 	p := &place{Run: r, kind: isolated}
-	require.NoError(t, p.makeNetwork(t.Context()))
 	e := &env{place: p, ctx: t.Context()}
-	require.NoError(t, must.Catch(func() { e.acquire() }))
+	require.NoError(t, must.Catch(func() { p.makeNetwork(t.Context()); e.acquire() }))
 	// What was in the account before is out of reach.
-	list, err := r.world.User.List(t.Context(), "listVirtualMachines", "virtualmachine", nil)
+	list, err := r.world.User.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 	for _, vm := range list {
-		if strings.HasPrefix(vm.Text("name"), "demo-") {
-			if _, err := r.world.User.Do(t.Context(), "stopVirtualMachine", api.Params{"id": vm.Text("id")}); api.Code(err) != 403 {
-				t.Errorf("VM %s, which was there before, could be stopped: %v", vm.Text("name"), err)
-			}
+		if strings.HasPrefix(vm.Name, "demo-") {
+			err := must.Catch(func() { e.do("stopVirtualMachine", world.Params{"id": vm.ID}) })
+			require.ErrorContains(t, err, "the guard of this test run refuses", "VM %s was there before", vm.Name)
 		}
 	}
 	err = r.Stop(t.Context())

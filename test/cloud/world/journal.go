@@ -15,7 +15,6 @@ import (
 // Journal names a run on this machine's disk before the run makes anything, so that it can be cleaned up after a crash: what it
 // has made is found by its name.
 type Journal struct {
-	Run string `json:"-"`
 	// URL is the CloudStack that the run works on. Dir is its folder on this machine, which holds credentials.
 	URL  string `json:"url"`
 	Dir  string `json:"dir"`
@@ -33,24 +32,25 @@ func JournalDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "csccm-cloud"), err
 }
 
-// Write writes the journal to a folder.
-func (j *Journal) Write(dir string) (err error) {
+// Write writes the journal of a run to a folder.
+func (j *Journal) Write(dir, run string) (err error) {
 	defer must.Return(&err)
 	must.OK(os.MkdirAll(dir, 0o700))
-	j.path = filepath.Join(dir, j.Run+journalSuffix)
+	j.path = filepath.Join(dir, run+journalSuffix)
 	return os.WriteFile(j.path, must.Get(json.Marshal(j)), 0o600)
 }
 
 // Remove removes the journal of a run that has left nothing.
 func (j *Journal) Remove() error { return os.Remove(j.path) }
 
-// Journals reads the journals of all runs that have not cleaned up.
-func Journals(dir string) (all []*Journal, err error) {
+// Journals reads the journals of all runs that have not cleaned up, by run.
+func Journals(dir string) (_ map[string]*Journal, err error) {
 	defer must.Return(&err)
-	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*"+journalSuffix))) { // sorted
-		j := &Journal{Run: strings.TrimSuffix(filepath.Base(path), journalSuffix), path: path}
+	all := map[string]*Journal{}
+	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*"+journalSuffix))) {
+		j := &Journal{path: path}
 		_ = json.Unmarshal(must.Get(os.ReadFile(path)), j) // #nosec G304 -- ours; of a run that was killed while it wrote, the name is enough
-		all = append(all, j)
+		all[strings.TrimSuffix(filepath.Base(path), journalSuffix)] = j
 	}
 	return all, nil
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -22,27 +21,25 @@ type Offers struct {
 }
 
 // findOffers chooses a zone, the smallest offering and template, and offerings whose balancer is the virtual router.
-func findOffers(ctx context.Context, c *api.Client, zone string) (o Offers) {
-	if caps, err := c.Do(ctx, "listCapabilities", nil); err == nil {
-		o.Version = caps.Text("cloudstackversion")
-	}
-	z := chooseZone(must.Get(c.List(ctx, "listZones", "zone", api.Params{"available": "true"})), zone)
+func findOffers(ctx context.Context, c Client, zone string) (o Offers) {
+	o.Version = c.Do(ctx, "listCapabilities", nil).Text("cloudstackversion")
+	z := chooseZone(c.List(ctx, "listZones", "zone", Params{"available": "true"}), zone)
 	must.Be(z != nil || zone == "", "no zone %q: CLOUD_ZONE is a zone's name or id", zone)
 	must.Be(z != nil, "no enabled advanced zone without security groups")
 	o.ZoneID, o.Zone = z.Text("id"), z.Text("name")
-	s := chooseService(must.Get(c.List(ctx, "listServiceOfferings", "serviceoffering", api.Params{"zoneid": o.ZoneID})))
+	s := chooseService(c.List(ctx, "listServiceOfferings", "serviceoffering", Params{"zoneid": o.ZoneID}))
 	o.ServiceOffering, o.ServiceName = s.Text("id"), s.Text("name")
-	t := chooseTemplate(must.Get(c.List(ctx, "listTemplates", "template", api.Params{"templatefilter": "executable", "zoneid": o.ZoneID})))
+	t := chooseTemplate(c.Ask(ctx, "listTemplates", Params{"templatefilter": "executable", "zoneid": o.ZoneID}).Objects("template"))
 	o.Template, o.TemplateName = t.Text("id"), t.Text("name")
-	networks := must.Get(c.List(ctx, "listNetworkOfferings", "networkoffering", api.Params{"state": "Enabled", "zoneid": o.ZoneID}))
+	networks := c.List(ctx, "listNetworkOfferings", "networkoffering", Params{"state": "Enabled", "zoneid": o.ZoneID})
 	o.Isolated = chooseNetwork(networks, false, "VirtualRouter", "Firewall")
 	o.Tier = chooseNetwork(networks, true, "VpcVirtualRouter", "NetworkACL")
 	o.InternalTier = chooseNetwork(networks, true, "InternalLbVm", "NetworkACL")
-	o.VPC = chooseVPC(must.Get(c.List(ctx, "listVPCOfferings", "vpcoffering", api.Params{"state": "Enabled"})))
+	o.VPC = chooseVPC(c.List(ctx, "listVPCOfferings", "vpcoffering", Params{"state": "Enabled"}))
 	return o
 }
 
-func chooseZone(zones []api.Object, want string) api.Object {
+func chooseZone(zones []Object, want string) Object {
 	for _, z := range zones {
 		if want != "" && (z.Text("name") == want || z.Text("id") == want) {
 			return z
@@ -55,48 +52,48 @@ func chooseZone(zones []api.Object, want string) api.Object {
 }
 
 // chooseService is the offering with the least memory that needs no further answers.
-func chooseService(all []api.Object) api.Object {
-	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool {
+func chooseService(all []Object) Object {
+	all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool {
 		return o.Flag("iscustomized") || o.Flag("issystem") || number(o, "memory") < 256
 	})
-	return least(all, func(o api.Object) float64 {
+	return least(all, func(o Object) float64 {
 		return number(o, "memory")*1000 + number(o, "cpunumber")*number(o, "cpuspeed")/1000
 	})
 }
 
-func chooseTemplate(all []api.Object) api.Object {
-	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool { return !o.Flag("isready") || o.Text("templatetype") == "SYSTEM" })
-	return least(all, func(o api.Object) float64 { return number(o, "size") })
+func chooseTemplate(all []Object) Object {
+	all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool { return !o.Flag("isready") || o.Text("templatetype") == "SYSTEM" })
+	return least(all, func(o Object) float64 { return number(o, "size") })
 }
 
-func least(all []api.Object, weight func(api.Object) float64) api.Object {
+func least(all []Object, weight func(Object) float64) Object {
 	if len(all) == 0 {
 		return nil
 	}
-	return slices.MinFunc(all, func(a, b api.Object) int {
+	return slices.MinFunc(all, func(a, b Object) int {
 		return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.Text("name"), b.Text("name")))
 	})
 }
 
-func number(o api.Object, key string) float64 {
+func number(o Object, key string) float64 {
 	n, _ := o[key].(float64)
 	return n
 }
 
 // chooseNetwork is the id of an isolated offering whose load balancers come from a provider; CloudStack's own come first.
-func chooseNetwork(all []api.Object, vpc bool, provider, filter string) string {
-	return best(all, func(o api.Object) bool {
+func chooseNetwork(all []Object, vpc bool, provider, filter string) string {
+	return best(all, func(o Object) bool {
 		return o.Text("guestiptype") == "Isolated" && o.Flag("forvpc") == vpc && !o.Flag("specifyvlan") &&
 			serves(o, "Lb", provider) && serves(o, filter, "") && serves(o, "SourceNat", "")
 	})
 }
 
-func chooseVPC(all []api.Object) string {
-	return best(all, func(o api.Object) bool { return serves(o, "Lb", "VpcVirtualRouter") && !o.Flag("fornsx") })
+func chooseVPC(all []Object) string {
+	return best(all, func(o Object) bool { return serves(o, "Lb", "VpcVirtualRouter") && !o.Flag("fornsx") })
 }
 
 // best is the id of an offering that is not for routed networks: one that comes with CloudStack, else the first.
-func best(all []api.Object, fits func(api.Object) bool) (id string) {
+func best(all []Object, fits func(Object) bool) (id string) {
 	for _, o := range all {
 		switch {
 		case o.Text("networkmode") == "ROUTED" || !fits(o):
@@ -110,7 +107,7 @@ func best(all []api.Object, fits func(api.Object) bool) (id string) {
 }
 
 // serves reports whether an offering has a service, by a provider if one is named.
-func serves(o api.Object, service, provider string) bool {
+func serves(o Object, service, provider string) bool {
 	for _, s := range o.Objects("service") {
 		if s.Text("name") != service {
 			continue
@@ -118,7 +115,7 @@ func serves(o api.Object, service, provider string) bool {
 		if provider == "" {
 			return true
 		}
-		return slices.ContainsFunc(s.Objects("provider"), func(p api.Object) bool { return p.Text("name") == provider })
+		return slices.ContainsFunc(s.Objects("provider"), func(p Object) bool { return p.Text("name") == provider })
 	}
 	return false
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/testenv/recordings"
-	"github.com/csccm/csccm/test/cloud/api"
 )
 
 // recorded are the objects of a recorded list.
-func recorded(t *testing.T, name, object string) []api.Object {
+func recorded(t *testing.T, name, object string) []Object {
 	t.Helper()
-	var answer map[string]api.Object
+	var answer map[string]Object
 	require.NoError(t, json.Unmarshal(recordings.Case(t, "../../../pkg/simulator/testdata", name).Response, &answer))
 	for _, content := range answer {
 		return content.Objects(object)
@@ -55,7 +54,7 @@ func TestOfferings(t *testing.T) {
 
 func TestChoices(t *testing.T) {
 	t.Parallel()
-	zones := []api.Object{
+	zones := []Object{
 		{"id": "1", "name": "basic", "networktype": "Basic", "allocationstate": "Enabled"},
 		{"id": "2", "name": "groups", "networktype": "Advanced", "securitygroupsenabled": true, "allocationstate": "Enabled"},
 		{"id": "3", "name": "off", "networktype": "Advanced", "allocationstate": "Disabled"},
@@ -64,11 +63,11 @@ func TestChoices(t *testing.T) {
 	for want, name := range map[string]string{"": "good", "basic": "basic", "3": "off", "none": ""} {
 		assert.Equal(t, name, chooseZone(zones, want).Text("name"), want)
 	}
-	services := []api.Object{
+	services := []Object{
 		{"name": "custom", "iscustomized": true}, {"name": "tiny", "memory": 128.0}, {"name": "big", "memory": 8192.0, "cpunumber": 4.0}, {"name": "small", "memory": 512.0, "cpunumber": 1.0},
 	}
 	assert.Equal(t, "small", chooseService(services).Text("name"))
-	templates := []api.Object{{"name": "downloading", "size": 1.0}, {"name": "large", "isready": true, "size": 9e9}, {"name": "small", "isready": true, "size": 1e8}, {"name": "system", "isready": true, "size": 1.0, "templatetype": "SYSTEM"}}
+	templates := []Object{{"name": "downloading", "size": 1.0}, {"name": "large", "isready": true, "size": 9e9}, {"name": "small", "isready": true, "size": 1e8}, {"name": "system", "isready": true, "size": 1.0, "templatetype": "SYSTEM"}}
 	assert.Equal(t, "small", chooseTemplate(templates).Text("name"))
 	if chooseTemplate(nil) != nil || chooseService(nil) != nil {
 		t.Error("nothing to choose from")

@@ -10,12 +10,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math/big"
 	"regexp"
-	"time"
+	"strings"
 
-	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -34,155 +32,147 @@ func CheckRun(id string) error {
 }
 
 // NewRun returns the id of a new run.
-func NewRun() string {
-	const letters = "abcdefghijkmnpqrstuvwxyz23456789"
-	id := make([]byte, 6)
-	for i := range id {
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
-		if err != nil {
-			panic(err) // crypto/rand never fails
-		}
-		id[i] = letters[n.Int64()]
-	}
-	return string(id)
-}
+func NewRun() string { return strings.ToLower(rand.Text()[:6]) }
 
-// World is what a run has in CloudStack.
+// World is what a run has in CloudStack. The domain and its accounts are made with the credentials that were given; from then on the
+// suite has keys of accounts of this domain alone, which reach nothing outside of it.
 type World struct {
-	Run string
-	// URL is where the suite reaches the API, through its proxy.
-	URL string
-	// Admin calls with the credentials that were given; User as the account that owns the networks and VMs.
-	Admin, User *api.Client
+	Run  string
+	Root bool            // a root administrator's credentials were given
+	May  map[string]bool // the commands that the given credentials may call
+	// User calls as the account that owns the networks and VMs, Admin as the domain's administrator.
+	User, Admin Client
 	Offers      Offers
-	Can         Can
 
 	DomainID, DomainPath string
 	Account              string
-	// Keys are those of the account's user; DomainAdmin is the login of the domain's administrator.
-	Keys, DomainAdmin api.Credentials
+	// Keys are those of the account's user; AdminLogin is the login of the domain's administrator.
+	Keys, AdminLogin Credentials
 
-	guard *guard.Guard
-}
-
-// Can is what the credentials allow.
-type Can struct {
-	// Admin makes domains and accounts.
-	Admin bool
-	// Deploy makes VMs. Expunge removes them at once.
-	Deploy, Expunge bool
-	Projects        bool
-	Certificates    bool
+	o Options
 }
 
 // Options of a world.
 type Options struct {
 	Run   string
-	URL   string
-	Who   api.Credentials
+	URL   string // of the suite's proxy
+	Who   Credentials
 	Zone  string
-	Guard *guard.Guard
+	Guard *proxy.Guard
 }
 
 // PrefixOf starts the names of what a run makes.
 func PrefixOf(run string) string { return Prefix + run }
 
 // Name is a name of something that this run makes.
-func (w *World) Name(what string) string {
-	if what == "" {
-		return PrefixOf(w.Run)
-	}
-	return PrefixOf(w.Run) + "-" + what
-}
+func (w *World) Name(what string) string { return strings.TrimSuffix(PrefixOf(w.Run)+"-"+what, "-") }
 
-// New looks at what the cloud offers and makes the run's domain and account.
+// New looks at what the cloud offers and makes the run's domain and account. It returns nil when nothing was made.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{Run: o.Run, URL: o.URL, Admin: api.New(o.URL, o.Who), guard: o.Guard}
+	w := &World{Run: o.Run, May: map[string]bool{}, o: o}
 	err := must.Catch(func() {
-		w.look(ctx, o.Zone)
-		switch {
-		case w.Can.Admin:
-			w.makeAccount(ctx)
-		case o.Who.APIKey == "":
-			must.Fail("the login may make no domain: give a root administrator's login, or the API keys of a user")
-		default:
-			w.ownAccount(ctx, o.Who)
+		c := Connect(ctx, o.URL, o.Who)
+		defer func() { _ = c.Logout(context.WithoutCancel(ctx)) }()
+		for _, a := range c.Ask(ctx, "listApis", nil).Objects("api") {
+			w.May[a.Text("name")] = true
 		}
+		w.Offers = findOffers(ctx, c, o.Zone)
+		w.Root = w.May["createDomain"] && w.May["createAccount"] && w.May["registerUserKeys"]
+		if w.Root {
+			w.makeAccounts(ctx, c)
+			return
+		}
+		must.Be(o.Who.APIKey != "", "the login may make no domain: give a root administrator's login, or the API keys of a user")
+		// The run works in the account of the user whose keys were given.
+		accounts := c.List(ctx, "listAccounts", "account", nil)
+		must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
+		w.Account, w.DomainID, w.DomainPath = accounts[0].Text("name"), accounts[0].Text("domainid"), accounts[0].Text("domainpath")
+		w.Keys, w.User = o.Who, c
+		o.Guard.Home(w.Account, w.DomainID)
 	})
-	if err != nil && !w.Can.Admin {
-		return nil, err // nothing was made
+	if err != nil && !w.Root {
+		return nil, err
 	}
 	return w, err
 }
 
-// look learns what the credentials allow and what the cloud offers.
-func (w *World) look(ctx context.Context, zone string) {
-	apis, err := w.Admin.Call(ctx, "listApis", nil)
-	if err != nil {
-		must.Fail("the credentials do not work: %w", err)
-	}
-	may := map[string]bool{}
-	for _, a := range apis.Objects("api") {
-		may[a.Text("name")] = true
-	}
-	w.Can = Can{
-		Admin:        may["createDomain"] && may["createAccount"] && may["registerUserKeys"],
-		Deploy:       may["deployVirtualMachine"] && may["createNetwork"],
-		Projects:     may["createProject"],
-		Certificates: may["uploadSslCert"],
-	}
-	w.Can.Expunge = w.Can.Admin
-	w.Offers = findOffers(ctx, w.Admin, zone)
-}
-
-// makeAccount makes a domain, an account with a user, and an administrator of the domain.
-func (w *World) makeAccount(ctx context.Context) {
-	domain := must.Get(w.Make(ctx, w.Admin, "domain", "createDomain", api.Params{"name": w.Name("")}))
+// makeAccounts makes a domain, an account with a user, and an administrator of the domain.
+func (w *World) makeAccounts(ctx context.Context, root Client) {
+	domain := root.Do(ctx, "createDomain", Params{"name": w.Name("")})
 	w.DomainID, w.DomainPath = domain.Text("id"), cmp.Or(domain.Text("path"), "ROOT/"+w.Name(""))
 	w.Account = w.Name("k8s")
-	user := w.account(ctx, w.Account, w.Name("owner"), password(), "User", "0")
-	keys := must.Get(w.Admin.Do(ctx, "registerUserKeys", api.Params{"id": user}))
-	w.Keys = api.Credentials{APIKey: keys.Text("apikey"), SecretKey: keys.Text("secretkey")}
-	w.User = api.New(w.URL, w.Keys)
-	w.DomainAdmin = api.Credentials{User: w.Name("dadmin"), Password: password(), Domain: w.DomainPath}
-	w.account(ctx, w.DomainAdmin.User, w.DomainAdmin.User, w.DomainAdmin.Password, "Domain Admin", "2")
+	w.Keys = w.account(ctx, root, w.Account, Credentials{User: w.Name("owner"), Password: password()}, "User")
+	w.User = Connect(ctx, w.o.URL, w.Keys)
+	w.AdminLogin = Credentials{User: w.Name("dadmin"), Password: password(), Domain: w.DomainPath}
+	w.Admin = Connect(ctx, w.o.URL, w.account(ctx, root, w.AdminLogin.User, w.AdminLogin, "Domain Admin"))
 }
 
-// account makes an account with a user and returns the user's id.
-func (w *World) account(ctx context.Context, name, user, secret, role, kind string) string {
-	params := api.Params{
-		"account": name, "username": user, "password": secret, "firstname": "csccm", "lastname": "cloud test", "email": "nobody@example.com",
-		"domainid": w.DomainID, "accounttype": kind,
+// account makes an account with a user and returns the user's keys.
+func (w *World) account(ctx context.Context, root Client, name string, user Credentials, role string) Credentials {
+	params := Params{
+		"account": name, "username": user.User, "password": user.Password, "firstname": "csccm", "lastname": "cloud test", "email": "nobody@example.com",
+		"domainid": w.DomainID,
 	}
-	if roles := must.Get(w.Admin.List(ctx, "listRoles", "role", api.Params{"name": role})); len(roles) > 0 {
+	if roles := root.List(ctx, "listRoles", "role", Params{"name": role}); len(roles) > 0 {
 		params["roleid"] = roles[0].Text("id")
-		delete(params, "accounttype")
+	} else {
+		params["accounttype"] = map[string]string{"User": "0", "Domain Admin": "2"}[role]
 	}
-	users := must.Get(w.Make(ctx, w.Admin, "account", "createAccount", params)).Objects("user")
+	users := root.Do(ctx, "createAccount", params).Objects("user")
 	must.Be(len(users) > 0, "createAccount: the answer has no user")
-	return users[0].Text("id")
-}
-
-// ownAccount works in the account of the user whose keys were given.
-func (w *World) ownAccount(ctx context.Context, who api.Credentials) {
-	accounts := must.Get(w.Admin.List(ctx, "listAccounts", "account", nil))
-	must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
-	w.Account, w.DomainID, w.DomainPath = accounts[0].Text("name"), accounts[0].Text("domainid"), accounts[0].Text("domainpath")
-	w.Keys, w.User = who, w.Admin
-	w.guard.Home(w.Account, w.DomainID)
-}
-
-// Make makes an object of a name.
-func (w *World) Make(ctx context.Context, c *api.Client, kind, command string, params api.Params) (api.Object, error) {
-	o, err := c.Do(ctx, command, params)
-	if err != nil {
-		err = fmt.Errorf("make the %s %s: %w", kind, cmp.Or(params["name"], params["account"]), err)
-	}
-	return o, err
+	keys := root.Do(ctx, "registerUserKeys", Params{"id": users[0].Text("id")})
+	return Credentials{APIKey: keys.Text("apikey"), SecretKey: keys.Text("secretkey")}
 }
 
 // password is one that nobody knows.
 func password() string { return rand.Text() + "-aA1!" }
 
-// cleanLimit is for what a run has made to go.
-const cleanLimit = 10 * time.Minute
+// VM is a virtual machine of the run.
+type VM struct{ ID, Name, Address string }
+
+// New makes an object with a name of the run and returns its id.
+func (w *World) New(ctx context.Context, command, what string, params Params) (id string) {
+	params["name"], params["displaytext"] = w.Name(what), w.Name(what)
+	return w.User.Do(ctx, command, params).Text("id")
+}
+
+// Network makes a network of an offering; more are parameters of a tier, or the project.
+func (w *World) Network(ctx context.Context, what, offering string, more Params) (id string) {
+	more["zoneid"], more["networkofferingid"] = w.Offers.ZoneID, offering
+	return w.New(ctx, "createNetwork", what, more)
+}
+
+// VPC makes a VPC without tiers.
+func (w *World) VPC(ctx context.Context, what string) (id string) {
+	return w.New(ctx, "createVPC", what, Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
+}
+
+// ACLList makes a network ACL list of a VPC.
+func (w *World) ACLList(ctx context.Context, what, vpcID string) (id string) {
+	return w.User.Do(ctx, "createNetworkACLList", Params{"name": w.Name(what), "description": w.Name(what), "vpcid": vpcID}).Text("id")
+}
+
+// Tier makes the n-th tier of a VPC.
+func (w *World) Tier(ctx context.Context, what, vpcID, aclID, offering string, n int) (id string) {
+	return w.Network(ctx, what, offering, Params{"vpcid": vpcID, "aclid": aclID, "gateway": fmt.Sprintf("10.64.%d.1", n), "netmask": "255.255.255.0"})
+}
+
+// VMs makes virtual machines in a network, all at once.
+func (w *World) VMs(ctx context.Context, projectID, network string, names ...string) []VM {
+	vms := make([]VM, len(names))
+	must.Each(len(names), func(i int) {
+		name := w.Name(names[i])
+		o := w.User.Do(ctx, "deployVirtualMachine", Params{
+			"name": name, "displayname": name, "zoneid": w.Offers.ZoneID, "serviceofferingid": w.Offers.ServiceOffering, "templateid": w.Offers.Template,
+			"networkids": network,
+		}.Set("projectid", projectID))
+		vms[i] = VM{ID: o.Text("id"), Name: name}
+		for _, nic := range o.Objects("nic") {
+			if nic.Flag("isdefault") {
+				vms[i].Address = nic.Text("ipaddress")
+			}
+		}
+		must.Be(vms[i].Address != "", "VM %s has no address", name)
+	})
+	return vms
+}

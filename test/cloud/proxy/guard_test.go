@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package guard
+package proxy
 
 import (
 	"encoding/json"
@@ -35,19 +35,19 @@ func values(pairs ...string) url.Values {
 // learned is a guard that has seen what a run makes.
 func learned(t *testing.T) *Guard {
 	t.Helper()
-	g := New(run)
+	g := NewGuard(run)
 	for _, a := range [][2]string{
 		{"createDomain", `{"createdomainresponse":{"domain":{"id":"` + domain + `","parentdomainid":"` + foreign + `"}}}`},
 		{"createNetwork", `{"createnetworkresponse":{"network":{"id":"` + network + `","domainid":"` + domain + `"}}}`},
 		{"associateIpAddress", `{"associateipaddressresponse":{"id":"` + address + `","jobid":"x"}}`},
 		{"deployVirtualMachine", `{"deployvirtualmachineresponse":{"id":"` + vm + `","jobid":"x"}}`},
-		{"listVirtualMachines", `{"listvirtualmachinesresponse":{"count":2,"virtualmachine":[{"id":"` + vm + `","domainid":"` + domain + `","nic":[{"id":"` + nic + `"}]},` +
-			`{"id":"` + foreign2 + `","domainid":"` + foreign + `","nic":[{"id":"` + foreign + `"}]}]}}`},
+		{"listVirtualMachines", `{"listvirtualmachinesresponse":{"count":2,"virtualmachine":[{"id":"` + vm + `","domainid":"` + domain + `","nic":[{"id":"` + nic + `","networkid":"` + network + `"}]},` +
+			`{"id":"` + foreign2 + `","domainid":"` + foreign + `","nic":[{"id":"` + foreign + `","networkid":"` + foreign + `"}]}]}}`},
 		{"listLoadBalancerRules", `{"listloadbalancerrulesresponse":{"count":1,"loadbalancerrule":[{"id":"` + rule1 + `","publicipid":"` + address + `"}]}}`},
 	} {
 		var answer any
 		require.NoError(t, json.Unmarshal([]byte(a[1]), &answer))
-		g.Learn(a[0], nil, answer)
+		g.Learn(a[0], answer)
 	}
 	return g
 }
@@ -101,7 +101,7 @@ func TestGuardRefusesForeignObjects(t *testing.T) {
 // TestGuardOfAPlainUser: without an account of its own the run makes objects with its prefix in the user's, and nothing else there is touched.
 func TestGuardOfAPlainUser(t *testing.T) {
 	t.Parallel()
-	g := New(run)
+	g := NewGuard(run)
 	g.Home("k8s", foreign)
 	require.NoError(t, g.Judge("createNetwork", values("name", run+"-net", "account", "k8s", "domainid", foreign)))
 	if g.Judge("createNetwork", values("name", "other", "account", "k8s", "domainid", foreign)) == nil {
@@ -113,7 +113,7 @@ func TestGuardOfAPlainUser(t *testing.T) {
 	// What is in the account already is not the run's.
 	var list any
 	require.NoError(t, json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`), &list))
-	g.Learn("listNetworks", nil, list)
+	g.Learn("listNetworks", list)
 	if g.Judge("deleteNetwork", values("id", foreign2)) == nil {
 		t.Error("a network that was there before may be deleted")
 	}

@@ -1,31 +1,25 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome is what a run of the suite found, as a table.
-package outcome
+package suite
 
 import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/csccm/csccm/test/cloud/shape"
 )
-
-// Verdict of a scenario.
-type Verdict string
 
 // The verdicts. What cannot be done on a cloud is not passed.
 const (
-	Passed Verdict = "ok"
-	Failed Verdict = "failed"
-	Cannot Verdict = "cannot"
+	passed = "ok"
+	failed = "**failed**"
+	unable = "cannot"
 )
 
 // Result of one scenario.
 type Result struct {
 	Name    string
-	Verdict Verdict
+	Verdict string
 	Took    time.Duration
 	// Calls are those of the product.
 	Calls int
@@ -40,18 +34,17 @@ type Report struct {
 	Took                       time.Duration
 	Results                    []Result
 	// Unknown are shapes of answers that are not recorded.
-	Unknown []shape.Unknown
+	Unknown []string
 	// Refused are the calls that the guard stopped.
 	Refused []string
 	// Left is why something may be left in the cloud.
 	Left error
 }
 
-// Count returns how many scenarios have a verdict.
-func (r *Report) Count(v Verdict) int {
-	n := 0
+// count returns how many scenarios have a verdict.
+func (r *Report) count(verdict string) (n int) {
 	for i := range r.Results {
-		if r.Results[i].Verdict == v {
+		if r.Results[i].Verdict == verdict {
 			n++
 		}
 	}
@@ -60,35 +53,25 @@ func (r *Report) Count(v Verdict) int {
 
 // OK reports whether nothing failed, something passed, the guard had nothing to refuse and nothing is left.
 func (r *Report) OK() bool {
-	return r.Count(Failed) == 0 && r.Count(Passed) > 0 && len(r.Refused) == 0 && r.Left == nil
+	return r.count(failed) == 0 && r.count(passed) > 0 && len(r.Refused) == 0 && r.Left == nil
 }
 
 // Markdown returns the report as a page's part.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, CloudStack %s, Kubernetes %s: %d passed, %d failed, %d cannot be done here, in %s.\n\n", //nolint:dupword // a sentence
-		r.Cloud, r.Version, r.Kubernetes, r.Count(Passed), r.Count(Failed), r.Count(Cannot), r.Took.Round(time.Second))
+		r.Cloud, r.Version, r.Kubernetes, r.count(passed), r.count(failed), r.count(unable), r.Took.Round(time.Second))
 	b.WriteString("| scenario | result | seconds | calls | what was seen |\n|---|---|---|---|---|\n")
 	for _, x := range r.Results {
-		verdict := string(x.Verdict)
-		if x.Verdict == Failed {
-			verdict = "**failed**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, verdict, x.Took.Seconds(), x.Calls, cell(x.Seen))
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, cell(x.Seen))
+	}
+	list := func(title string, items []string) {
+		fmt.Fprintf(&b, "\n%s\n", strings.Join(append([]string{title}, items...), "\n\n- "))
 	}
 	if len(r.Refused) > 0 {
-		b.WriteString("\nThe guard refused these calls, so the run failed:\n\n")
-		for _, text := range r.Refused {
-			fmt.Fprintf(&b, "- %s\n", text)
-		}
+		list("The guard refused these calls, so the run failed:", r.Refused)
 	}
-	fmt.Fprintf(&b, "\nAnswers with a shape that is not recorded: %d.\n", len(r.Unknown))
-	if len(r.Unknown) > 0 {
-		b.WriteString("\n")
-	}
-	for _, u := range r.Unknown {
-		fmt.Fprintf(&b, "- %s\n", u)
-	}
+	list(fmt.Sprintf("Answers with a shape that is not recorded: %d.", len(r.Unknown)), r.Unknown)
 	if r.Left != nil {
 		fmt.Fprintf(&b, "\nNot everything was removed: %v\n", r.Left)
 	}

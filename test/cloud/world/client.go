@@ -1,0 +1,98 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/internal/must"
+)
+
+// Params are the parameters of a call.
+type Params = cloudstack.Params
+
+// Object is a JSON object of an answer.
+type Object map[string]any
+
+// Text returns a string member, or "".
+func (o Object) Text(key string) string {
+	s, _ := o[key].(string)
+	return s
+}
+
+// Flag reports whether a member is true.
+func (o Object) Flag(key string) bool {
+	b, _ := o[key].(bool)
+	return b
+}
+
+// Objects returns the objects of an array.
+func (o Object) Objects(key string) (all []Object) {
+	list, _ := o[key].([]any)
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Credentials are keys, or a login.
+type Credentials struct {
+	APIKey, SecretKey      string
+	User, Password, Domain string
+}
+
+// Format shows nothing that is secret, for every verb.
+func (c Credentials) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "the credentials of "+c.User)
+}
+
+// Client is csccm's client of the API with any command by its name. The methods of this package end the work when a call fails, see
+// package must.
+type Client struct{ *cloudapi.Client }
+
+// callTimeout is for servers that take their time; no read takes longer with all its tries.
+const callTimeout = 2 * time.Minute
+
+// Connect returns a client with keys, or in the session of a login. A session ends when it is not used for half an hour, which is less
+// than a run may take.
+func Connect(ctx context.Context, url string, who Credentials) Client {
+	config := &cloudstack.Config{APIURL: url, APIKey: who.APIKey, SecretKey: who.SecretKey, Timeout: callTimeout}
+	if who.APIKey != "" {
+		return Client{must.Get(cloudapi.NewClient(config))}
+	}
+	return Client{must.Get(cloudapi.Login(ctx, config, who.User, who.Password, who.Domain))}
+}
+
+// Ask makes a call and returns the content of its answer.
+func (c Client) Ask(ctx context.Context, command string, params Params) (answer Object) {
+	must.OK(c.Call(ctx, command, params, &answer))
+	return answer
+}
+
+// Do makes a call and waits for its job. It returns the members of the object that was made.
+func (c Client) Do(ctx context.Context, command string, params Params) Object {
+	answer := c.Ask(ctx, command, params)
+	if job := answer.Text("jobid"); job != "" {
+		must.Get(c.Jobs().Result(ctx, command, job))
+		answer, _ = c.Ask(ctx, "queryAsyncJobResult", Params{"jobid": job})["jobresult"].(map[string]any)
+	}
+	for _, v := range answer { // the one object of an answer such as {"network": {...}}
+		if m, ok := v.(map[string]any); ok && len(answer) == 1 {
+			return m
+		}
+	}
+	return answer
+}
+
+// List returns all objects of a list command; object is the array's name.
+func (c Client) List(ctx context.Context, command, object string, params Params) []Object {
+	return must.Get(cloudstack.List(ctx, c.Client.Client, command, object, params, func(o *Object) string { return o.Text("id") }))
+}
