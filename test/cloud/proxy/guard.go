@@ -20,12 +20,10 @@ type Guard struct {
 
 	mu      sync.Mutex
 	mine    map[string]bool // ids of the run's objects
-	home    home
 	refused []string
+	// home is the account of a plain user, in which the run makes its objects because it cannot make an account.
+	home struct{ account, domainID string }
 }
-
-// home is the account of a plain user, in which the run makes its objects because it cannot make an account.
-type home struct{ account, domainID string }
 
 // NewGuard returns the guard of a run. Names of what it makes start with prefix.
 func NewGuard(prefix string) *Guard { return &Guard{prefix: prefix, mine: map[string]bool{}} }
@@ -34,7 +32,7 @@ func NewGuard(prefix string) *Guard { return &Guard{prefix: prefix, mine: map[st
 func (g *Guard) Home(account, domainID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.home = home{account, domainID}
+	g.home.account, g.home.domainID = account, domainID
 }
 
 // Adopt adds an object that an earlier process of this run has made.

@@ -30,11 +30,10 @@ const (
 	shutdown     = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// csccm runs the command line tool without a terminal and returns what it says. Another exit code than 0 ends the scenario.
-func (e *env) csccm(args ...string) string {
+// csccm runs the command line tool without a terminal. Another exit code than 0 ends the scenario.
+func (e *env) csccm(args ...string) {
 	out, code := e.csccmCode(args...)
 	must.Be(code == 0, "csccm %s ended with %d:\n%s", args[0], code, tail(out, 25))
-	return out
 }
 
 // csccmCode is csccm where the exit code is looked at.

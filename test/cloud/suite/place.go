@@ -97,7 +97,7 @@ func (p *place) makeNetwork(ctx context.Context) {
 	w, short := p.world, map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
 	switch p.kind {
 	case vpc: // with a tier, which has an ACL list of its own
-		p.vpcID = w.VPC(ctx, short)
+		p.vpcID = w.New(ctx, "createVPC", short, world.Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
 		p.aclID = w.ACLList(ctx, short+"-acl", p.vpcID)
 		p.networkName = short + "-tier"
 		p.networkID = w.Tier(ctx, p.networkName, p.vpcID, p.aclID, w.Offers.Tier, 1)

@@ -182,13 +182,8 @@ func (r *Run) clean(ctx context.Context) (err error) {
 
 // Report is what the run found; left is what Stop returned.
 func (r *Run) Report(results []Result, left error) *Report {
-	rep := &Report{Cloud: r.Cloud(), Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started), Left: left}
-	if r.world != nil {
-		rep.Version = r.world.Offers.Version
+	return &Report{
+		Cloud: r.Cloud(), Version: r.world.Offers.Version, Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started),
+		Unknown: r.proxy.Unknown(), Refused: r.guard.Refused(), Left: left,
 	}
-	if r.proxy != nil {
-		rep.Unknown = r.proxy.Unknown()
-	}
-	rep.Refused = r.guard.Refused()
-	return rep
 }

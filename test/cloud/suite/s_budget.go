@@ -50,7 +50,7 @@ func budgets(e *env) string {
 	}
 	all := strings.Join(numbers, ",")
 	ip := ""
-	// exclude keeps a node from serving, or with null lets it serve again.
+	// exclude keeps a node from serving, or without a value lets it serve again.
 	exclude := func(value string, serving []string) {
 		e.label(e.names()[0], corev1.LabelNodeExcludeBalancers, value)
 		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, all, serving) })
@@ -71,8 +71,8 @@ func budgets(e *env) string {
 	}{
 		{"create", create, func() { ip = e.served("web", all) }},
 		{"sync with nothing to do", 0, func() { e.edit("web", "example.org/touched=yes") }},
-		{"node leaves", budgetPorts + 2, func() { exclude(`"true"`, e.names()[1:]) }},
-		{"node joins", budgetPorts + 2, func() { exclude("null", e.names()) }},
+		{"node leaves", budgetPorts + 2, func() { exclude("true", e.names()[1:]) }},
+		{"node joins", budgetPorts + 2, func() { exclude("", e.names()) }},
 		{"delete", remove, func() { e.remove("web") }},
 	} {
 		calls, took := e.spent(w.do)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/testenv/script"
@@ -19,11 +18,17 @@ import (
 // played is a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.
 func played(name string) scenario {
 	return scenario{name: name, run: func(e *env) string {
-		p := &player{env: e, vars: map[string]string{}, spaces: map[string]*env{}}
+		const most = 56 // of the 63 characters of a name
+		friend := &env{place: e.place, ctx: e.ctx, namespace: e.namespace[:min(len(e.namespace), most)] + "-friend"}
+		friend.makeNamespace()
+		e.cleanup(func() {
+			friend.ctx = e.ctx
+			friend.removeAll()
+		})
+		p := &player{env: e, friend: friend, vars: map[string]string{"friend": friend.namespace}}
 		for i, node := range e.names() {
 			p.vars[fmt.Sprintf("n%d", i+1)] = node
 		}
-		p.vars["friend"] = p.in("friend").namespace
 		found := must.Get(script.Find("anywhere", name))
 		must.OK(found[0].Play(p))
 		return found[0].About
@@ -33,30 +38,15 @@ func played(name string) scenario {
 // player plays a scenario on the place's cluster. The words that it knows are those of the driver in pkg/provider.
 type player struct {
 	*env
+	friend *env // another namespace of the scenario
 	vars   map[string]string
-	spaces map[string]*env // other namespaces of the scenario
 	mark   proxy.Mark
-}
-
-// in is the environment of another namespace.
-func (p *player) in(space string) *env {
-	if p.spaces[space] == nil {
-		const most = 56 // of the 63 characters of a name
-		other := &env{place: p.place, ctx: p.ctx, namespace: p.namespace[:min(len(p.namespace), most)] + "-" + space[:min(len(space), 6)]}
-		other.makeNamespace()
-		p.cleanup(func() {
-			other.ctx = p.ctx
-			other.removeAll()
-		})
-		p.spaces[space] = other
-	}
-	return p.spaces[space]
 }
 
 // of returns the environment and the name of a Service: friend/web is one of another namespace.
 func (p *player) of(key string) (*env, string) {
-	if space, name, other := strings.Cut(key, "/"); other {
-		return p.in(space), name
+	if name, other := strings.CutPrefix(key, "friend/"); other {
+		return p.friend, name
 	}
 	return p.env, key
 }
@@ -110,11 +100,7 @@ func (p *player) Do(s *script.Step) error {
 			p.endpoint(w[0], w[1])
 		case "label":
 			key, value, _ := strings.Cut(w[1], "=")
-			text := strconv.Quote(value)
-			if value == "" {
-				text = "null"
-			}
-			p.label(w[0], key, text)
+			p.label(w[0], key, value)
 		case "acquire":
 			p.vars[w[0]] = p.acquireForNow()
 		case "release":
@@ -213,10 +199,7 @@ func (p *player) rulesAreFor(rules map[string]rule, words []string) (ok bool, go
 
 // said are the Events of all Services of the scenario, as pkg/provider's driver writes them.
 func (p *player) said() (all []string) {
-	for space, e := range map[string]*env{"": p.env, "friend/": p.spaces["friend"]} {
-		if e == nil {
-			continue
-		}
+	for space, e := range map[string]*env{"": p.env, "friend/": p.friend} {
 		for _, s := range e.all() {
 			for _, event := range e.listEvents(s.Name) {
 				all = append(all, fmt.Sprintf("%s: %s (%s, %s%s)", event.Reason, event.Message, event.Type, space, s.Name))

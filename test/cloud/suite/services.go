@@ -177,9 +177,9 @@ func (e *env) makeNamespace() {
 	}
 }
 
-// label sets a label of a node; null removes it.
+// label sets a label of a node; no value removes it.
 func (e *env) label(node, key, value string) {
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value)
+	patch := strings.ReplaceAll(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value), `""`, "null")
 	must.Get(e.cluster.Client.CoreV1().Nodes().Patch(e.ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 

@@ -142,11 +142,6 @@ func (w *World) Network(ctx context.Context, what, offering string, more Params)
 	return w.New(ctx, "createNetwork", what, more)
 }
 
-// VPC makes a VPC without tiers.
-func (w *World) VPC(ctx context.Context, what string) (id string) {
-	return w.New(ctx, "createVPC", what, Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
-}
-
 // ACLList makes a network ACL list of a VPC.
 func (w *World) ACLList(ctx context.Context, what, vpcID string) (id string) {
 	return w.User.Do(ctx, "createNetworkACLList", Params{"name": w.Name(what), "description": w.Name(what), "vpcid": vpcID}).Text("id")
