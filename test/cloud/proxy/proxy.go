@@ -133,7 +133,13 @@ func (p *Proxy) Stop() error {
 func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err = errors.Join(err, r.ParseForm()); err != nil {
+	err = errors.Join(err, r.ParseForm())
+	for name, values := range r.Form {
+		if len(values) > 1 { // the guard and CloudStack would perhaps not read the same one
+			err = errors.New(name + " is there twice")
+		}
+	}
+	if err != nil {
 		http.Error(w, "the request cannot be read", http.StatusBadRequest)
 		return
 	}
@@ -150,7 +156,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 	p.note(call)
 	switch call.Fault {
 	case FailBefore:
-		refuse(w, errorInternal, "Internal error executing command, please contact your system administrator")
+		refuse(w, 530, "Internal error executing command, please contact your system administrator")
 		return
 	case CutBefore:
 		cut()
@@ -207,9 +213,6 @@ func (p *Proxy) learn(call *Call, resp *http.Response, content any) {
 			p.o.Recorder.Write(call.Command, call.Who, call.params, resp.StatusCode, resp.Header.Get("Content-Type"), content))
 	}
 }
-
-// errorInternal is what CloudStack answers when something in it went wrong.
-const errorInternal = 530
 
 // refuse answers as CloudStack refuses a call.
 func refuse(w http.ResponseWriter, code int, text string) {

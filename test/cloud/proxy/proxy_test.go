@@ -82,6 +82,10 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	if reached.Load() != 0 || len(g.Refused()) != 3 {
 		t.Errorf("%d calls came through, refused %q", reached.Load(), g.Refused())
 	}
+	// A read in the body does not hide a deletion in the URL.
+	if resp, _, err := post(t.Context(), to+"?command=deleteNetwork&id=somebody-elses", "command", "listZones"); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("two commands: %v, %v", resp, err)
+	}
 	// By GET, too.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to+"?command=deleteNetwork&id=somebody-elses", nil)
 	require.NoError(t, err)

@@ -35,9 +35,7 @@ func newCrashed(t *testing.T, runs int) *crashed {
 	c.cloud, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
 	require.NoError(t, err)
 	t.Cleanup(c.cloud.Stop)
-	c.o = Options{
-		URL: c.cloud.URL, Who: world.Credentials{User: simulatorUser, Password: simulatorPassword}, JournalDir: t.TempDir(), Log: &c.log,
-	}
+	c.o = Options{URL: c.cloud.URL, Who: simulatorLogin, JournalDir: t.TempDir(), Log: &c.log}
 	for range runs {
 		r, err := Start(t.Context(), c.o)
 		require.NoError(t, err)
@@ -78,24 +76,20 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 // others makes a domain and a network whose names are like those of a run, but are not.
 func (c *crashed) others(t *testing.T, names ...string) {
 	t.Helper()
-	offers, err := c.cloud.Admin(t.Context(), "listNetworkOfferings", map[string]string{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"})
-	require.NoError(t, err)
-	zones, err := c.cloud.Admin(t.Context(), "listZones", nil)
-	require.NoError(t, err)
-	domains, err := c.cloud.Admin(t.Context(), "listDomains", map[string]string{"name": "ROOT"})
-	require.NoError(t, err)
-	for _, name := range names {
-		if _, err := c.cloud.Admin(t.Context(), "createDomain", map[string]string{"name": name}); err != nil {
-			t.Fatal(err)
+	require.NoError(t, must.Catch(func() {
+		root := world.Connect(t.Context(), c.o.URL, c.o.Who)
+		id := func(command, object string, params world.Params) string {
+			return root.List(t.Context(), command, object, params)[0].Text("id")
 		}
-		if _, err := c.cloud.Admin(t.Context(), "createNetwork", map[string]string{
-			"name": name + "-net", "displaytext": name, "zoneid": world.Object(zones).Objects("zone")[0].Text("id"), "account": "admin",
-			"domainid":          world.Object(domains).Objects("domain")[0].Text("id"),
-			"networkofferingid": world.Object(offers).Objects("networkoffering")[0].Text("id"),
-		}); err != nil {
-			t.Fatal(err)
+		for _, name := range names {
+			root.Do(t.Context(), "createDomain", world.Params{"name": name})
+			root.Do(t.Context(), "createNetwork", world.Params{
+				"name": name + "-net", "displaytext": name, "account": "admin", "zoneid": id("listZones", "zone", nil),
+				"domainid":          id("listDomains", "domain", world.Params{"name": "ROOT"}),
+				"networkofferingid": id("listNetworkOfferings", "networkoffering", world.Params{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"}),
+			})
 		}
-	}
+	}))
 }
 
 // TestCleanAfterACrash removes what a killed run has left, by its journal, and nothing else.
@@ -129,7 +123,7 @@ func TestCleanAfterACrash(t *testing.T) {
 	if got, want := namesIn(t, c.cloud), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
-	if strings.Contains(c.log.String(), simulatorPassword) {
+	if strings.Contains(c.log.String(), simulatorLogin.Password) {
 		t.Error("the log has the password")
 	}
 }

@@ -93,8 +93,6 @@ func (e *env) acl(listID string) []cloudstack.NetworkACL {
 	return slices.DeleteFunc(all, func(a cloudstack.NetworkACL) bool { return !a.Ingress || !a.Allow })
 }
 
-const everybody = "0.0.0.0/0"
-
 // addresses are the public addresses in the place that are not for source NAT: id by address.
 func (e *env) addresses() map[string]string {
 	all := map[string]string{}
@@ -128,14 +126,3 @@ func (e *env) acquire() (ip, id string) {
 
 // release releases an address by hand.
 func (e *env) release(id string) { e.do("disassociateIpAddress", world.Params{"id": id}) }
-
-// acquireForNow acquires an address by hand, which is released at the end of the scenario.
-func (e *env) acquireForNow() string {
-	ip, id := e.acquire()
-	e.cleanup(func() {
-		if e.addresses()[ip] == id {
-			e.release(id)
-		}
-	})
-	return ip
-}

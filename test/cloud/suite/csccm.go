@@ -128,12 +128,7 @@ func (e *env) until(what string, try func()) {
 	if e.simulator != nil {
 		limit = quickLimit
 	}
-	must.OK(e.within(limit, what, try))
-}
-
-// within is until with a limit of its own.
-func (e *env) within(limit time.Duration, what string, try func()) error {
-	return testenv.Wait(e.ctx, limit, what, func(context.Context) error { return must.Catch(try) })
+	testenv.Await(e.ctx, limit, what, func(context.Context) { try() })
 }
 
 // initialized waits until the controller has initialised nodes.

@@ -65,7 +65,7 @@ func (r *Run) at(ctx context.Context, kind string) *place {
 // only stops the clusters of all other places.
 func (r *Run) only(kind string) {
 	for k, p := range r.places {
-		if k != kind && p.cluster != nil && kind != "" {
+		if k != kind {
 			p.stop()
 			delete(r.places, k)
 		}

@@ -68,11 +68,8 @@ type Run struct {
 	mu sync.Mutex
 }
 
-// The login of a simulator's administrator.
-const (
-	simulatorUser     = "admin"
-	simulatorPassword = "password"
-)
+// simulatorLogin is that of a simulator's administrator.
+var simulatorLogin = world.Credentials{User: "admin", Password: "password"}
 
 // Start looks at the cloud and makes the run's domain and account. Whatever it returns must be stopped.
 func Start(ctx context.Context, o Options) (*Run, error) {
@@ -85,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 			fresh := simulator.FreshWorld()
 			fresh.Version = r.Version
 			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
-			r.URL, r.Who = r.simulator.URL, world.Credentials{User: simulatorUser, Password: simulatorPassword}
+			r.URL, r.Who = r.simulator.URL, simulatorLogin
 		}
 		r.startProxy(ctx)
 		r.journal = &world.Journal{URL: r.URL, Dir: r.dir}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
@@ -104,7 +105,7 @@ func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 	}
 	if e.vpcID == "" {
 		submit("createFirewallRule", world.Params{
-			"ipaddressid": id, "protocol": "tcp", "cidrlist": everybody, "startport": numbers[0], "endport": numbers[len(numbers)-1],
+			"ipaddressid": id, "protocol": "tcp", "cidrlist": annotation.Anyone, "startport": numbers[0], "endport": numbers[len(numbers)-1],
 		})
 	}
 	for _, job := range jobs {

@@ -4,6 +4,7 @@
 package suite
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,11 +14,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -39,7 +42,10 @@ func faults(e *env) string {
 		e.create(names[i], "80,443,8443")
 	}
 	for _, name := range names {
-		if err := e.within(faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults", func() { e.isServed(name, "80,443,8443") }); err != nil {
+		if err := must.Catch(func() {
+			testenv.Await(e.ctx, faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults",
+				func(context.Context) { e.isServed(name, "80,443,8443") })
+		}); err != nil {
 			must.Fail("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit, e.events(name))
 		}
 	}
@@ -138,7 +144,7 @@ func (e *env) damages(ip string) [][]damage {
 			}
 		}, func() {
 			list := e.firewall(e.addresses()[ip])
-			must.Be(sources(list, "80") == everybody && sources(list, "443") == everybody, "the firewall is %v", list)
+			must.Be(sources(list, "80") == annotation.Anyone && sources(list, "443") == annotation.Anyone, "the firewall is %v", list)
 		}}), released}
 	}
 	old := e.aclID
@@ -158,7 +164,7 @@ func (e *env) damages(ip string) [][]damage {
 	}}}, released}
 }
 
-// aclOpen checks that the tier's list lets everybody reach the Service's ports.
+// aclOpen checks that the tier's list lets annotation.Anyone reach the Service's ports.
 func (e *env) aclOpen() {
 	items := e.acl(e.aclID)
 	for _, p := range e.get("web").Spec.Ports {

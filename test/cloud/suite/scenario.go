@@ -28,10 +28,8 @@ const (
 
 // scenario is one thing that users do, and what must come of it.
 type scenario struct {
-	name string
-	// at is the place; empty is one that needs no cluster.
-	at   string
-	need need
+	name, at string // at is the place
+	need     need
 	// bare scenarios want a cluster without a controller.
 	bare bool
 	// trusted scenarios use annotations that tenants may not use.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/testenv/script"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/internal/must"
@@ -102,7 +103,13 @@ func (p *player) Do(s *script.Step) error {
 			key, value, _ := strings.Cut(w[1], "=")
 			p.label(w[0], key, value)
 		case "acquire":
-			p.vars[w[0]] = p.acquireForNow()
+			ip, id := p.acquire()
+			p.cleanup(func() {
+				if p.addresses()[ip] == id {
+					p.release(id)
+				}
+			})
+			p.vars[w[0]] = ip
 		case "release":
 			if id := p.addresses()[w[0]]; id != "" {
 				p.release(id)
@@ -155,7 +162,7 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 		return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
 	case "open":
 		r := p.rules(p.at(w[0]))[w[1]]
-		open := cmp.Or(strings.Join(r.CIDRs, ","), everybody)
+		open := cmp.Or(strings.Join(r.CIDRs, ","), annotation.Anyone)
 		switch {
 		case len(r.Members) == 0:
 			open = ""
