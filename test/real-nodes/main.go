@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 )
@@ -130,23 +131,17 @@ func names() []string {
 }
 
 // outside builds all programs, which may need a network, runs the scenarios in sandboxes, and prints the table.
-func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, error) {
-	if err := realnode.Check(ctx, os.Getenv("INSTALL_PACKAGES") == "1"); err != nil {
-		return 1, err
-	}
+func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (_ int, err error) {
+	defer must.Return(&err)
+	must.OK(realnode.Check(ctx, os.Getenv("INSTALL_PACKAGES") == "1"))
 	if s.check {
 		return realnode.Enter(ctx, realnode.Sandbox{Stdout: stdout, Stderr: stderr})
 	}
-	p, err := prepare(ctx, s.minors, stderr)
-	if err != nil {
-		return 1, err
-	}
+	p := must.Get(prepare(ctx, s.minors, stderr))
 	if p.Gateway.Image == "" {
 		s.leftOut = slices.DeleteFunc(gatewayNames(), func(name string) bool { return !s.only.MatchString(name) })
 	}
-	if len(s.jobs(nil)) == 0 {
-		return 1, errors.New(strings.TrimSpace(notTested(s.leftOut)))
-	}
+	must.Be(len(s.jobs(nil)) > 0, "%s", strings.TrimSpace(notTested(s.leftOut)))
 	before, start := realnode.ReadMachine(ctx), time.Now()
 	all := s.everything(ctx, stderr)
 	left := leftBehind(realnode.ReadMachine(context.WithoutCancel(ctx)).Added(before))
@@ -156,9 +151,7 @@ func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, e
 	case ctx.Err() != nil:
 		return 130, nil //nolint:nilerr // ^C is no failure to print
 	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
-		if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
-			return 1, err
-		}
+		must.OK(os.WriteFile(s.out, []byte(text), 0o644)) // #nosec G306 -- documentation
 	}
 	return min(len(s.jobs(all)), 1), nil
 }

@@ -44,15 +44,10 @@ var entering sync.Mutex
 // it is killed, the next Enter removes what remains. Enter returns the program's exit
 // code.
 func Enter(ctx context.Context, o Sandbox) (code int, err error) {
-	r, err := newRecord(o.Stderr)
-	if err != nil {
-		return 1, err
-	}
+	defer must.Return(&err)
+	r := must.Get(newRecord(o.Stderr))
 	defer func() { err = errors.Join(err, r.clear()) }()
-	self, err := os.Executable()
-	if err != nil {
-		return 1, err
-	}
+	self := must.Get(os.Executable())
 	// The kernel sends the parent-death signal when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
