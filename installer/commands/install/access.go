@@ -183,8 +183,7 @@ func (r *run) roleCommands() []string {
 	if name, _ := r.chartValues()["registerCluster"].(string); name != "" {
 		all = append(all, registration.Commands...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
 // matchesVMs is the check that matchNodes stands for before there are keys.

@@ -115,7 +115,7 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err
 	}
-	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
+	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Cloud.CAFile, cfg.CAFile)
 	given := *c
 	defer func() { c.AdminPassword = "" }()
 	for first := true; ; first = false {

@@ -31,16 +31,6 @@ import (
 // detect reads what is there, and sets the chart values that follow from it. It changes nothing in the cluster.
 func (r *run) detect(ctx context.Context) error {
 	r.Progress.Step("Looking at the cluster")
-	var err error
-	kube, namespace := r.Cluster.Kube, r.Cluster.Namespace
-	r.nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
-	if err != nil {
-		return r.Cluster.Explain(err)
-	}
-	distribution, _, err := r.Cluster.Distribution(ctx, r.nodes)
-	if err != nil {
-		return err
-	}
 	history, err := r.History(ctx)
 	if err != nil {
 		return err
@@ -48,7 +38,15 @@ func (r *run) detect(ctx context.Context) error {
 	if len(history) > 0 {
 		r.was, r.kept = &history[0], helm.Values(history)
 	}
-	if r.secret, err = credentials.ReadSecret(ctx, kube, namespace); err == nil {
+	kube, namespace, distribution := r.Cluster.Kube, r.Cluster.Namespace, cluster.Unknown
+	r.nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+	if err == nil {
+		distribution, _, err = r.Cluster.Distribution(ctx, r.nodes)
+	}
+	if err == nil {
+		r.secret, err = credentials.ReadSecret(ctx, kube, namespace)
+	}
+	if err == nil {
 		r.controllers, err = family.Find(ctx, kube, r.Release, namespace)
 	}
 	if err != nil {

@@ -47,8 +47,6 @@ type Options struct {
 	DeleteSecret bool
 	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
 	DeleteUser bool
-	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
-	CAFile string
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
 	Admin func(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 }
@@ -282,7 +280,6 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
-	login.CAFile = cmp.Or(u.CAFile, login.CAFile)
 	admin, end, err := u.Options.Admin(ctx, u.Env, &login)
 	if err != nil {
 		return err

@@ -38,25 +38,20 @@ func (n Name) String() string { return n.Namespace + "/" + n.Name }
 // Default is the lease of cloud controller managers that are told no other.
 var Default = Name{"kube-system", "cloud-controller-manager"}
 
-// Get reads a lease; nil where there is none.
+// Get reads a lease; an empty one, which nobody holds, where there is none.
 func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinationv1.Lease, error) {
 	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // none is an answer
+		return &coordinationv1.Lease{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading lease %s: %w", name, err)
+		return &coordinationv1.Lease{}, fmt.Errorf("reading lease %s: %w", name, err)
 	}
 	return l, nil
 }
 
 // Holder returns who holds a lease; "" for nobody.
-func Holder(l *coordinationv1.Lease) string {
-	if l == nil {
-		return ""
-	}
-	return ptr.Deref(l.Spec.HolderIdentity, "")
-}
+func Holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }
 
 // Age returns how long ago the holder of a lease has renewed it, and for how long a renewal lasts; false where nobody holds it.
 func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, held bool) {
@@ -195,10 +190,8 @@ func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, se
 		if err != nil || !seize && Holder(l) != h.identity {
 			return err
 		}
-		missing := l == nil
-		if missing {
-			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
-		}
+		missing := l.Name == ""
+		l.Namespace, l.Name = h.name.Namespace, h.name.Name
 		now := metav1.NewMicroTime(h.clock.Now())
 		if seize && Holder(l) != holder {
 			h.before, h.since = l.Spec.DeepCopy(), now.Time

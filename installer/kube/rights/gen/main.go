@@ -42,31 +42,25 @@ var manifest string
 // granted holds the rules that the chart grants to the controller, by the place of their role.
 type granted map[rights.Place][]rbacv1.PolicyRule
 
-// role is a role of the manifest, which is bound to the group of its name.
-type role struct{ Kind, Name, Namespace, Rules string }
-
-// roles returns the manifest.
+// roles returns the manifest, in which each role is bound to the group of its name.
 func roles() (string, error) {
 	chart, err := grantedByChart()
 	if err != nil {
 		return "", err
 	}
-	var roles []role
+	var all []rbacv1.Role
 	for _, name := range []string{rights.Operator, rights.Reader} {
 		for _, places := range [][]rights.Place{{rights.Everywhere}, {rights.System, rights.Release}, {rights.Heartbeats}} {
-			text, err := yaml.Marshal(rules(name == rights.Reader, chart, places...))
-			if err != nil {
-				return "", err
-			}
-			r := role{"Role", name, string(places[0]), string(text)}
-			if r.Namespace == "" {
-				r.Kind = "ClusterRole"
-			}
-			roles = append(roles, r)
+			where := metav1.ObjectMeta{Name: name, Namespace: string(places[0])}
+			all = append(all, rbacv1.Role{ObjectMeta: where, Rules: rules(name == rights.Reader, chart, places...)})
 		}
 	}
+	text := func(v any) (string, error) {
+		out, err := yaml.Marshal(v)
+		return string(out), err
+	}
 	var b strings.Builder
-	err = template.Must(template.New("roles").Parse(manifest)).Execute(&b, roles)
+	err = template.Must(template.New("roles").Funcs(template.FuncMap{"yaml": text}).Parse(manifest)).Execute(&b, all)
 	return b.String(), err
 }
 
