@@ -14,7 +14,6 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/images"
 )
 
 // chartFlags choose a chart and its values; commands that render or apply one share them.
@@ -96,10 +95,10 @@ func newTemplateCommand(g *cli.Globals) *cobra.Command {
 
 // imageList is what csccm images says.
 type imageList struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Chart         string         `json:"chart"`
-	Controller    string         `json:"controller"`
-	Images        []images.Image `json:"images"`
+	SchemaVersion int          `json:"schemaVersion"`
+	Chart         string       `json:"chart"`
+	Controller    string       `json:"controller"`
+	Images        []helm.Image `json:"images"`
 }
 
 func newImagesCommand(g *cli.Globals) *cobra.Command {
@@ -108,7 +107,7 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 		Use:   "images",
 		Short: "List the container images, for a mirror",
 	}, func(chart *helm.Chart, manifest string) error {
-		list, err := images.List(manifest, mirror)
+		list, err := helm.Images(manifest, mirror)
 		if err != nil {
 			return err
 		}

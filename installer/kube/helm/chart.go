@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,8 +25,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli"
 	"helm.sh/helm/v3/pkg/registry"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -190,4 +193,46 @@ func registryClient(host, credentials string, plainHTTP bool) (*registry.Client,
 		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
 	}
 	return registry.NewClient(options...)
+}
+
+// Image is one image as the manifest names it.
+type Image struct {
+	Image string `json:"image"`
+	// Mirror is the image's name in the mirror; "" without one.
+	Mirror string `json:"mirror,omitempty"`
+}
+
+// Images returns the images of a manifest, for clusters that pull from a mirror. mirror is a registry, optionally with a
+// path, that replaces the images' registry; "" means no mirror.
+func Images(manifest, mirror string) (out []Image, err error) {
+	objects, err := diff.Parse(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("rendered manifest: %w", err)
+	}
+	names := map[string]bool{}
+	for i := range objects {
+		for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
+			for _, field := range []string{"initContainers", "containers"} {
+				list, _, _ := unstructured.NestedSlice(objects[i].Object, append(slices.Clone(spec), field)...)
+				for _, c := range list {
+					container, _ := c.(map[string]any)
+					if image, _ := container["image"].(string); image != "" {
+						names[image] = true
+					}
+				}
+			}
+		}
+	}
+	mirror = strings.TrimSuffix(strings.TrimPrefix(mirror, "https://"), "/")
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		image := Image{Image: name}
+		if registry, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(registry, ".:") || registry == "localhost") {
+			name = rest
+		}
+		if mirror != "" {
+			image.Mirror = mirror + "/" + name
+		}
+		out = append(out, image)
+	}
+	return out, nil
 }

@@ -6,6 +6,7 @@ package helm
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,4 +65,42 @@ func TestLoadWrong(t *testing.T) {
 			require.Contains(t, e.Remedy(), "--chart")
 		})
 	}
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	got, err := Images(`
+kind: Deployment
+apiVersion: apps/v1
+spec: {template: {spec: {initContainers: [{image: "busybox"}], containers: [{image: "reg.example.org:5000/a/b:v1@sha256:00"}]}}}
+---
+kind: CronJob
+apiVersion: batch/v1
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "a/b:2"}, {image: "busybox"}]}}}}}
+---
+kind: ConfigMap
+apiVersion: v1
+`, "https://mirror.example.org/x/")
+	require.NoError(t, err)
+	require.Equal(t, []Image{
+		{Image: "a/b:2", Mirror: "mirror.example.org/x/a/b:2"},
+		{Image: "busybox", Mirror: "mirror.example.org/x/busybox"},
+		{Image: "reg.example.org:5000/a/b:v1@sha256:00", Mirror: "mirror.example.org/x/a/b:v1@sha256:00"},
+	}, got)
+}
+
+// The chart's image is listed, and its name in the mirror is a valid value of the chart.
+func TestImagesOfTheChart(t *testing.T) {
+	t.Parallel()
+	render := func(values map[string]any) []Image {
+		manifest, err := Template(t.Context(), "kube-system", ApplyRequest{Name: "x", Chart: embedded(t), Values: values, KubeVersion: "v1.37.1"})
+		require.NoError(t, err)
+		list, err := Images(manifest, "mirror.example.org")
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		return list
+	}
+	list := render(nil)
+	again := render(map[string]any{"image": map[string]any{"repository": strings.Split(list[0].Mirror, ":")[0]}})
+	require.Equal(t, list[0].Mirror, again[0].Image)
 }

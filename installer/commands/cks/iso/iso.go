@@ -32,7 +32,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/images"
 )
 
 // Options say what to make.
@@ -73,7 +72,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := images.List(provider, "")
+	list, err := helm.Images(provider, "")
 	if err != nil || len(list) != 1 {
 		return nil, errors.Join(fmt.Errorf("want a chart with one image, it has %d", len(list)), err)
 	}
