@@ -59,3 +59,26 @@ func TestAuditCountsWhatIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestAllows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command, verb, group, resource, namespace string
+		want                                      bool
+	}{
+		{"doctor", "list", "", "services", "", true},
+		{"doctor", "list", "", "services", "default", true}, // Everywhere includes every namespace
+		{"doctor", "list", "", "secrets", "infra", true},
+		{"doctor", "list", "", "secrets", "", false},
+		{"doctor", "list", "", "secrets", "default", false},
+		{"doctor", "delete", "", "secrets", "infra", false},
+		{"install", "create", "apps", "daemonsets", "infra", true},      // with kind: DaemonSet
+		{"install", "patch", "apps", "daemonsets", "kube-system", true}, // another provider's
+		{"upgrade", "delete", "", "serviceaccounts", "kube-system", false},
+		{"install", "create", "", "daemonsets", "infra", false},
+	} {
+		x := rights.Request{Verb: c.verb, Group: c.group, Resource: c.resource, Namespace: c.namespace}
+		ok := slices.ContainsFunc(rights.Table(), func(r rights.Right) bool { return allows(&r, c.command, x, "infra") })
+		require.Equal(t, c.want, ok, "%s: %s", c.command, x)
+	}
+}

@@ -274,7 +274,7 @@ func (a *audited) judge(whole bool) error {
 	for x, n := range a.asked {
 		found := x.request.String() == "create selfsubjectaccessreviews.authorization.k8s.io" // which everybody may
 		for i := range table {
-			if table[i].Allows(x.command, x.request, metav1.NamespaceSystem) {
+			if allows(&table[i], x.command, x.request, metav1.NamespaceSystem) {
 				found = true
 				u.add(keyOf(&table[i], x.request.Verb), x.command, n)
 			}
@@ -284,4 +284,11 @@ func (a *audited) judge(whole bool) error {
 		}
 	}
 	return errors.Join(append(errs, u.judge(whole, keys, "unused-rights.txt", excused)...)...)
+}
+
+// allows reports whether a right permits a command's request. The command install may also do a takeover.
+func allows(r *rights.Right, command string, x rights.Request, release string) bool {
+	return r.Group == x.Group && r.Resource == x.Resource && slices.Contains(r.Verbs, x.Verb) &&
+		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&
+		(slices.Contains([]rights.Place{rights.Everywhere, rights.Elsewhere, rights.Tested}, r.Place) || r.Place.Namespace(release) == x.Namespace)
 }

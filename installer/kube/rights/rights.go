@@ -102,13 +102,6 @@ func Requests(command, release string, kinds []schema.GroupResource) (needed, op
 	return needed, slices.DeleteFunc(optional, func(x Request) bool { return slices.Contains(needed, x) })
 }
 
-// Allows reports whether a right permits a command's request. The command install may also do a takeover.
-func (r *Right) Allows(command string, x Request, release string) bool {
-	return r.Group == x.Group && r.Resource == x.Resource && slices.Contains(r.Verbs, x.Verb) &&
-		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&
-		(r.Place == Everywhere || r.Place == Elsewhere || r.Place == Tested || r.Place.Namespace(release) == x.Namespace)
-}
-
 // Groups of commands.
 const (
 	diagnosing = "doctor status support-bundle ui"      // read only

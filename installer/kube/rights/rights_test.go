@@ -64,26 +64,3 @@ func TestRequests(t *testing.T) {
 	require.Empty(t, needed)
 	require.Empty(t, optional)
 }
-
-func TestAllows(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		command string
-		request Request
-		want    bool
-	}{
-		{"doctor", Request{"list", "", "services", ""}, true},
-		{"doctor", Request{"list", "", "services", "default"}, true}, // Everywhere includes every namespace
-		{"doctor", Request{"list", "", "secrets", "infra"}, true},
-		{"doctor", Request{"list", "", "secrets", ""}, false},
-		{"doctor", Request{"list", "", "secrets", "default"}, false},
-		{"doctor", Request{"delete", "", "secrets", "infra"}, false},
-		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},      // with kind: DaemonSet
-		{"install", Request{"patch", "apps", "daemonsets", "kube-system"}, true}, // another provider's
-		{"upgrade", Request{"delete", "", "serviceaccounts", "kube-system"}, false},
-		{"install", Request{"create", "", "daemonsets", "infra"}, false},
-	} {
-		ok := slices.ContainsFunc(Table(), func(r Right) bool { return r.Allows(c.command, c.request, "infra") })
-		require.Equal(t, c.want, ok, "%s: %s", c.command, c.request)
-	}
-}
