@@ -129,13 +129,13 @@ func (t *Taker) swap(ctx context.Context) error {
 		return err
 	}
 	p := t.Plan
-	ending, hold := p.Own.Workloads, len(p.Own.Workloads)+len(p.Services) > 0
+	ending, end, hold := p.Own.Workloads, t.remove, len(p.Own.Workloads)+len(p.Services) > 0
 	if !p.Undo {
-		ending = slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 || !old.Replaceable() })
+		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 || !old.Replaceable() })
 		hold = len(ending) > 0 && (p.Order == OursFirst || p.Own.Installed)
 	}
 	return t.whileHolding(ctx, hold, ending, func() error {
-		if err := t.end(ctx, ending); err != nil {
+		if err := end(ctx, ending); err != nil {
 			return err
 		}
 		a := &rules.Applier{API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Undo: "csccm takeover --undo"}
@@ -153,54 +153,51 @@ func (t *Taker) swap(ctx context.Context) error {
 	})
 }
 
-// end stops the old controllers or, for an undo, deletes ours, which an install or an upgrade makes again, and waits
-// until their last Pods are gone: also for those of ours that an undo that was killed has left.
-func (t *Taker) end(ctx context.Context, workloads []family.Predecessor) error {
-	gone := func(what, namespace string, o metav1.ListOptions) error {
-		if err := rollout.AwaitEnd(ctx, t.Env, what, namespace, o); err != nil {
-			return fmt.Errorf("%w; nothing was changed in CloudStack", err)
+// stop scales the old controllers to nothing, and waits until their last Pods are gone.
+func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
+	for i := range old {
+		p := &old[i]
+		t.Progress.Step("Stopping %s", p)
+		body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
+		if p.Kind != "DaemonSet" {
+			body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
 		}
-		return nil
-	}
-	for i := range workloads {
-		w := &workloads[i]
-		what, do := "Stopping "+w.String(), t.stop
-		if t.Plan.Undo {
-			what, do = "Ending csccm's controller", t.remove
+		err := t.patch(ctx, p, body)
+		if err == nil && len(p.Selector) > 0 {
+			err = t.ended(ctx, p.String(), p.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
 		}
-		t.Progress.Step("%s", what)
-		if err := do(ctx, w); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("ending %s: %w", w, err)
+		if err != nil {
+			return err
 		}
-		if len(w.Selector) > 0 {
-			if err := gone(w.String(), w.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(w.Selector).String()}); err != nil {
-				return err
-			}
-		}
-		t.Progress.Done("its last Pod is gone")
-	}
-	if t.Plan.Undo {
-		return gone("release "+t.Release, t.Cluster.Namespace, cluster.OfRelease(t.Release))
 	}
 	return nil
 }
 
-// stop scales an old controller to nothing.
-func (t *Taker) stop(ctx context.Context, p *family.Predecessor) error {
-	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
-	if p.Kind != "DaemonSet" {
-		body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
+// remove deletes our workloads, which an install or an upgrade makes again, and waits until their last Pod is gone: also for
+// those that an undo that was killed has left.
+func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
+	t.Progress.Step("Ending csccm's controller")
+	for i := range ours {
+		own := &ours[i]
+		del := t.Cluster.Kube.AppsV1().Deployments(own.Namespace).Delete
+		if own.Kind == "DaemonSet" {
+			del = t.Cluster.Kube.AppsV1().DaemonSets(own.Namespace).Delete
+		}
+		err := del(ctx, own.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s: %w", own, err)
+		}
 	}
-	return t.patch(ctx, p, body)
+	return t.ended(ctx, "release "+t.Release, t.Cluster.Namespace, cluster.OfRelease(t.Release))
 }
 
-// remove deletes a workload.
-func (t *Taker) remove(ctx context.Context, w *family.Predecessor) error {
-	del := t.Cluster.Kube.AppsV1().Deployments(w.Namespace).Delete
-	if w.Kind == "DaemonSet" {
-		del = t.Cluster.Kube.AppsV1().DaemonSets(w.Namespace).Delete
+// ended waits until the last Pod of a workload is gone.
+func (t *Taker) ended(ctx context.Context, workload, namespace string, pods metav1.ListOptions) error {
+	if err := rollout.AwaitEnd(ctx, t.Env, workload, namespace, pods); err != nil {
+		return fmt.Errorf("%w; nothing was changed in CloudStack", err)
 	}
-	return del(ctx, w.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
+	t.Progress.Done("its last Pod is gone")
+	return nil
 }
 
 // whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed holds the

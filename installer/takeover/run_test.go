@@ -188,7 +188,7 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 	taker := e.taker()
 	stuck := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "stuck", Labels: map[string]string{"k8s-app": "cloud-controller-manager"}}}
 	require.NoError(t, e.kube.Tracker().Add(stuck))
-	require.ErrorContains(t, taker.end(t.Context(), taker.Plan.Predecessors), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
+	require.ErrorContains(t, taker.stop(t.Context(), taker.Plan.Predecessors), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
 }
 
 // Somebody who takes the lease while csccm holds it may have acted meanwhile: that is said, not passed over.
