@@ -142,7 +142,7 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 	if err != nil {
 		return open, err
 	}
-	if n := r.Unfinished(); n > 0 {
+	if n := r.Unfinished; n > 0 {
 		return open, cutOff(ctx, n, len(r.Checks))
 	}
 	if err := r.Err(failOn); err != nil {
@@ -199,15 +199,17 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 			env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			var s *status.Status
-			checking(g, func(step func(check.Result)) { s = status.Collect(ctx, env, step) })
+			checking(g, func(step func(check.Result)) {
+				s = status.New(check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
+			})
 			open := check.Open(s.Checks.Problems)
 			if err := writeStatus(g, &watch, out, s); err != nil {
 				return open, err
 			}
-			if n, all := s.Unfinished(); n > 0 {
-				return open, cutOff(ctx, n, all)
+			if n := s.Report.Unfinished; n > 0 {
+				return open, cutOff(ctx, n, len(s.Report.Checks))
 			}
-			return open, s.Err(check.Severity(g.FailOn))
+			return open, s.Report.Err(check.Severity(g.FailOn))
 		})
 	})
 	watch.Add(cmd)

@@ -112,7 +112,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
-	files, err := bundle.Files(bundle.Input{Env: env, Report: r, Facts: facts, KeepNames: keepNames})
+	files, err := bundle.Files(r, facts, keepNames)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,6 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 		return report.Encode(g.Out, g.Format, map[string]any{"schemaVersion": 1, "file": path, "files": names})
 	}
 	_, err = fmt.Fprintln(g.Out, path)
-	_, _ = fmt.Fprintf(g.ErrOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
-		english.Plural(len(files), "file", ""), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
+	_, _ = fmt.Fprintf(g.ErrOut, "%s, %s. Look through them before you hand them on.\n", english.Plural(len(files), "file", ""), r.Summary.Text(0))
 	return err
 }

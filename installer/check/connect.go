@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,26 +14,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 )
 
-// PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no workload
-// of the release (GitOps and csccm template keep no record), no Secret with its credentials. A Secret beside another
-// provider that runs is that provider's. Where something cannot be read, the checks say why.
+// PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no
+// workload of the release (GitOps and csccm template keep no record), no Secret with its credentials. A Secret beside
+// another provider that runs is that provider's. Where something cannot be read, the checks say why.
 func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
-	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
-	if err != nil || len(records.Items) > 0 {
+	r := newReading(ctx, &Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, allSources(), defaultTimeout)
+	if err := r.wait(Releases, Controllers); err != nil || len(r.f.Records)+len(r.f.Ours()) > 0 {
 		return PhaseInstalled
 	}
-	r := newReading(ctx, &Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources(), defaultTimeout)
-	if err := r.wait(decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
-		return PhaseInstalled
-	}
-	_, err = c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
+	_, err := c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || len(r.f.Others()) > 0 {
 		return PhasePreflight
 	}
@@ -89,31 +84,51 @@ const (
 	leaderPoll    = 2 * time.Second
 )
 
-// AwaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that is
-// gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
+// AwaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that
+// is gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
 func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, Selection, func(Result)) Report, skip []string, p *report.Progress) (open *Result, err error) {
 	const code = "CCM-002"
 	waited := false
 	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
 		r := run(ctx, env, Selection{Phase: PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Failed })
-		if i < 0 {
-			open = nil
-			return true, nil
-		}
-		if !waited {
+		open = find(r.Checks, func(c *Result) bool { return c.Code == code && c.Outcome == Failed })
+		if open != nil && !waited {
 			p.Step("Waiting for a leader")
+			waited = true
 		}
-		waited, open = true, &r.Checks[i]
-		return false, nil
+		return open == nil, context.Cause(ctx)
 	})
-	if waited && open == nil {
+	switch {
+	case err != nil || !waited:
+	case open == nil:
 		p.Done("")
-	} else if open != nil && err == nil {
+	default:
 		p.Fail("not within %s", leaderTimeout)
 	}
 	return open, err
+}
+
+// Refused warns of each Service of the cluster that the policy of a rendered chart refuses, and returns the warnings.
+// CloudStack is not asked about addresses: check TEN-002 is. The labels of namespaces are read if the policy needs
+// them.
+func Refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
+	p, set, err := PolicyOf(family.ArgumentsOfChart(manifest))
+	if err != nil {
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	}
+	if !set {
+		return nil, nil // a chart whose controller has no policy
+	}
+	f := &Facts{Services: cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
+	if err == nil && p.NeedsLabels() {
+		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
+	}
+	if err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	for _, r := range Refusals(p, f) {
+		warnings = append(warnings, r.String())
+		e.Progress.Warn("%s", &r)
+	}
+	return warnings, nil
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/pkg/typo"
 )
 
@@ -24,8 +23,8 @@ type Selection struct {
 	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
 	// dash ("NODE" for all NODE checks).
 	Only, Skip []string
-	// AllMembers reads the members of every load balancer rule. Else, where that takes many calls, a sample shows whether
-	// it is needed. So does Only with LB-001 in it.
+	// AllMembers reads the members of every load balancer rule. Else, where that takes many calls, a sample shows
+	// whether it is needed. So does Only with LB-001 in it.
 	AllMembers bool
 	// Timeout is that of reading one source; 0 means 20 s.
 	Timeout time.Duration
@@ -57,13 +56,13 @@ func matches(patterns []string, code string) bool {
 }
 
 // chooses reports whether a check was selected itself.
-func (s Selection) chooses(c *decide.Check) bool {
+func (s Selection) chooses(c *Check) bool {
 	return c.In(s.Phase) && (len(s.Only) == 0 || matches(s.Only, c.Code)) && !matches(s.Skip, c.Code)
 }
 
-// plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier ones only.
-// What the user skips on purpose counts as passed.
-func (s Selection) plan(catalogue []decide.Check) (out []decide.Check) {
+// plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier
+// ones only. What the user skips on purpose counts as passed.
+func (s Selection) plan(catalogue []Check) (out []Check) {
 	var needed []string
 	for _, c := range slices.Backward(catalogue) {
 		if s.chooses(&c) || slices.Contains(needed, c.Code) && !matches(s.Skip, c.Code) {
@@ -75,8 +74,9 @@ func (s Selection) plan(catalogue []decide.Check) (out []decide.Check) {
 	return out
 }
 
-// Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's order.
-// progress, if not nil, gets each result at once. When ctx ends, checks whose facts were not read by then are reported as unknown.
+// Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's
+// order. progress, if not nil, gets each result at once. When ctx ends, checks whose facts were not read by then are
+// reported as unknown.
 func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Report {
 	r, _ := Inspect(ctx, env, sel, progress)
 	return r
@@ -87,7 +87,7 @@ func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)
 	return run(ctx, env, All(), allSources(), sel, progress)
 }
 
-func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *Facts) {
+func run(ctx context.Context, env *Env, catalogue []Check, sources map[Source]source, sel Selection, progress func(Result)) (Report, *Facts) {
 	r := newReading(ctx, env, sources, cmp.Or(sel.Timeout, defaultTimeout))
 	r.f.Phase, r.allMembers = sel.Phase, sel.AllMembers || matches(sel.Only, "LB-001")
 	checks := sel.plan(catalogue)
@@ -113,7 +113,7 @@ func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[de
 }
 
 // result judges a check, unless one that it needs did not pass.
-func (r *reading) result(ctx context.Context, c *decide.Check, before map[string]Result) Result {
+func (r *reading) result(ctx context.Context, c *Check, before map[string]Result) Result {
 	for _, code := range c.Needs {
 		needed, ran := before[code]
 		switch o := needed.Outcome; {
@@ -122,7 +122,7 @@ func (r *reading) result(ctx context.Context, c *decide.Check, before map[string
 			return resultOf(c, stopped(ctx), 0)
 		default:
 			why := map[Outcome]string{Failed: "failed", Skipped: "was skipped", Unknown: "could not be judged"}[o]
-			out := resultOf(c, decide.Skipf("needs %s, which %s", code, why), 0)
+			out := resultOf(c, Skipf("needs %s, which %s", code, why), 0)
 			out.needs = cmp.Or(needed.needs, code)
 			return out
 		}
@@ -133,11 +133,11 @@ func (r *reading) result(ctx context.Context, c *decide.Check, before map[string
 	return out
 }
 
-// judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of it.
-func (r *reading) judge(ctx context.Context, c *decide.Check) (f Finding) {
+// judge waits for what the check needs to know, and lets it  A panic is a finding about csccm, not the end of it.
+func (r *reading) judge(ctx context.Context, c *Check) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			f = decide.Unknownf("the check itself broke (%v): please report this", p)
+			f = Unknownf("the check itself broke (%v): please report this", p)
 		}
 	}()
 	err, tried := r.wait(c.Reads...), r.wait(c.Tries...)
@@ -145,16 +145,16 @@ func (r *reading) judge(ctx context.Context, c *decide.Check) (f Finding) {
 	case errors.Is(err, errEnded) || errors.Is(tried, errEnded):
 		return stopped(ctx)
 	case err != nil:
-		return decide.Unread(err)
+		return Unread(err)
 	}
 	return c.Judge(r.f)
 }
 
 // stopped is the finding of a check for which the run ended too early.
 func stopped(ctx context.Context) Finding {
-	f := decide.Unknownf("not finished: interrupted")
+	f := Unknownf("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f = decide.Unknownf("not finished: the time for the whole run is over")
+		f = Unknownf("not finished: the time for the whole run is over")
 	}
 	f.Unfinished = true
 	return f

@@ -15,40 +15,39 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // made is a check that finds f.
-func made(code string, severity Severity, f Finding, needs ...string) decide.Check {
-	return decide.Check{
+func made(code string, severity Severity, f Finding, needs ...string) Check {
+	return Check{
 		Code: code, Title: "title of " + code, Severity: severity, Needs: needs, Remedy: "the usual",
 		Judge: func(*Facts) Finding { return f },
 	}
 }
 
 // reads is a check that finds f when something is read.
-func reads(code string, f Finding, s decide.Source) decide.Check {
+func reads(code string, f Finding, s Source) Check {
 	c := made(code, SeverityError, f)
-	c.Reads = []decide.Source{s}
+	c.Reads = []Source{s}
 	return c
 }
 
-type readers map[decide.Source]func(ctx context.Context) error
+type readers map[Source]func(ctx context.Context) error
 
-func (readers readers) sources() map[decide.Source]source {
-	out := map[decide.Source]source{}
+func (readers readers) sources() map[Source]source {
+	out := map[Source]source{}
 	for s, read := range readers {
 		out[s] = source{read: func(ctx context.Context, _ *reading, _ *Facts) error { return read(ctx) }}
 	}
 	return out
 }
 
-func runAll(ctx context.Context, catalogue []decide.Check, sel Selection, progress func(Result)) Report {
+func runAll(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
 	return readers{}.run(ctx, catalogue, sel, progress)
 }
 
-func (readers readers) run(ctx context.Context, catalogue []decide.Check, sel Selection, progress func(Result)) Report {
+func (readers readers) run(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
 	r, _ := run(ctx, &Env{}, catalogue, readers.sources(), sel, progress)
 	return r
 }
@@ -67,10 +66,10 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 	var running, peak atomic.Int32
 	gate := make(chan struct{})
 	var open sync.Once
-	var catalogue []decide.Check
+	var catalogue []Check
 	sources := readers{}
 	for i := range n {
-		s := decide.Source(fmt.Sprint(i))
+		s := Source(fmt.Sprint(i))
 		sources[s] = func(context.Context) error {
 			now := running.Add(1)
 			defer running.Add(-1)
@@ -82,7 +81,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 			<-gate
 			return nil
 		}
-		catalogue = append(catalogue, reads(fmt.Sprintf("T-%03d", i), decide.Passf("fine"), s))
+		catalogue = append(catalogue, reads(fmt.Sprintf("T-%03d", i), Passf("fine"), s))
 	}
 	var seen []string
 	r := sources.run(t.Context(), catalogue, Selection{}, func(r Result) { seen = append(seen, r.Code) })
@@ -97,14 +96,14 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 
 func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 	t.Parallel()
-	catalogue := []decide.Check{
-		made("T-001", decide.SeverityFatal, decide.Problemf("down")),
-		made("T-002", SeverityError, decide.Passf("not reached"), "T-001"),
-		made("T-003", SeverityError, decide.Passf("not reached either"), "T-002"),
-		made("T-004", SeverityWarning, decide.Problemf("meh")),
-		made("T-005", SeverityError, decide.Passf("a warning is no reason to skip"), "T-004"),
-		made("T-006", SeverityError, decide.Unknownf("who knows")),
-		made("T-007", SeverityError, decide.Passf(""), "T-006"),
+	catalogue := []Check{
+		made("T-001", SeverityFatal, Problemf("down")),
+		made("T-002", SeverityError, Passf("not reached"), "T-001"),
+		made("T-003", SeverityError, Passf("not reached either"), "T-002"),
+		made("T-004", SeverityWarning, Problemf("meh")),
+		made("T-005", SeverityError, Passf("a warning is no reason to skip"), "T-004"),
+		made("T-006", SeverityError, Unknownf("who knows")),
+		made("T-007", SeverityError, Passf(""), "T-006"),
 	}
 	r := runAll(t.Context(), catalogue, Selection{}, nil)
 	require.Equal(t, map[string]Outcome{
@@ -118,9 +117,9 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 
 func TestSelection(t *testing.T) {
 	t.Parallel()
-	pre := made("A-001", SeverityError, decide.Passf(""))
+	pre := made("A-001", SeverityError, Passf(""))
 	pre.Phase = PhasePreflight
-	catalogue := []decide.Check{pre, made("A-002", SeverityError, decide.Problemf("no")), made("B-001", SeverityError, decide.Passf(""), "A-002"), made("B-002", SeverityError, decide.Passf(""))}
+	catalogue := []Check{pre, made("A-002", SeverityError, Problemf("no")), made("B-001", SeverityError, Passf(""), "A-002"), made("B-002", SeverityError, Passf(""))}
 	tests := []struct {
 		name string
 		sel  Selection
@@ -151,7 +150,7 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	catalogue := []decide.Check{reads("T-001", decide.Passf("too late"), "slow"), made("T-003", SeverityError, decide.Passf(""))}
+	catalogue := []Check{reads("T-001", Passf("too late"), "slow"), made("T-003", SeverityError, Passf(""))}
 	r := sources.run(t.Context(), catalogue, Selection{Timeout: time.Millisecond}, nil)
 	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-003": OK}, outcomes(r))
 	require.Equal(t, "slow could not be read: no result within 1ms", r.Checks[0].Message)
@@ -160,16 +159,16 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 func TestEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	stuck := reads("T-001", decide.Passf(""), "slow")
+	stuck := reads("T-001", Passf(""), "slow")
 	sources := readers{"slow": func(ctx context.Context) error {
 		cancel() // ^C
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	r := sources.run(ctx, []decide.Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
+	r := sources.run(ctx, []Check{stuck, made("T-002", SeverityError, Passf(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
-	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
+	require.Equal(t, 2, r.Unfinished, "also what needs it: %s", r.Checks[1].Message)
 	for _, short := range []bool{true, false} {
 		var out bytes.Buffer
 		require.NoError(t, r.WriteText(&out, TextOptions{Short: short}))
@@ -185,18 +184,18 @@ func TestEndOfTheRun(t *testing.T) {
 		cancel()
 		return nil
 	}
-	r = sources.run(ctx, []decide.Check{made("T-001", SeverityError, Finding{Message: "is broken"}), reads("T-002", Finding{}, "slow")}, Selection{}, func(r Result) {
+	r = sources.run(ctx, []Check{made("T-001", SeverityError, Finding{Message: "is broken"}), reads("T-002", Finding{}, "slow")}, Selection{}, func(r Result) {
 		if r.Code == "T-001" {
 			close(said)
 		}
 	})
 	require.Equal(t, map[string]Outcome{"T-001": Failed, "T-002": Unknown}, outcomes(r))
-	require.Equal(t, 1, r.Unfinished())
+	require.Equal(t, 1, r.Unfinished)
 
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	<-ctx.Done()
-	r = sources.run(ctx, []decide.Check{stuck}, Selection{}, nil)
+	r = sources.run(ctx, []Check{stuck}, Selection{}, nil)
 	require.Contains(t, r.Checks[0].Message, "the time for the whole run is over")
 }
 
@@ -205,7 +204,7 @@ func TestPanicIsAFinding(t *testing.T) {
 	c := made("T-001", SeverityError, Finding{})
 	c.Judge = func(*Facts) Finding { panic("oops") }
 	sources := readers{"it": func(context.Context) error { panic("oops") }}
-	r := sources.run(t.Context(), []decide.Check{c, reads("T-002", decide.Passf(""), "it"), made("T-003", SeverityError, decide.Passf(""))}, Selection{}, nil)
+	r := sources.run(t.Context(), []Check{c, reads("T-002", Passf(""), "it"), made("T-003", SeverityError, Passf(""))}, Selection{}, nil)
 	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
 	require.Contains(t, r.Checks[0].Message, "oops")
 	require.Contains(t, r.Checks[1].Message, "it could not be read: csccm broke (oops)")
@@ -218,7 +217,7 @@ func TestSourceIsReadOnce(t *testing.T) {
 		times.Add(1)
 		return nil
 	}}
-	r := sources.run(t.Context(), []decide.Check{reads("T-001", decide.Passf(""), "it"), reads("T-002", decide.Passf(""), "it")}, Selection{}, nil)
+	r := sources.run(t.Context(), []Check{reads("T-001", Passf(""), "it"), reads("T-002", Passf(""), "it")}, Selection{}, nil)
 	require.Equal(t, 2, r.Summary.OK)
 	require.EqualValues(t, 1, times.Load())
 }

@@ -15,7 +15,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/inventory"
 )
@@ -23,7 +22,7 @@ import (
 // source says how something is read.
 type source struct {
 	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
-	needs, tries []decide.Source
+	needs, tries []Source
 	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
 	read func(ctx context.Context, r *reading, f *Facts) error
 }
@@ -34,11 +33,11 @@ type reading struct {
 
 	f         *Facts
 	inventory *inventory.Inventory
-	once      map[decide.Source]func() error // reads a source at the first call, and returns its error at each
-	reads     sync.WaitGroup                 // those that were started
-	slots     chan struct{}                  // bounds how many sources are read at a time
-	timeout   time.Duration                  // of one source
-	project   string                         // its id; "" for the account itself
+	once      map[Source]func() error // reads a source at the first call, and returns its error at each
+	reads     sync.WaitGroup          // those that were started
+	slots     chan struct{}           // bounds how many sources are read at a time
+	timeout   time.Duration           // of one source
+	project   string                  // its id; "" for the account itself
 	// allMembers: the members of every load balancer rule are read, however many calls that takes.
 	allMembers bool
 }
@@ -47,7 +46,7 @@ type reading struct {
 var errEnded = errors.New("the run has ended")
 
 // newReading prepares to read sources while ctx lasts, which is that of the whole run.
-func newReading(ctx context.Context, env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
+func newReading(ctx context.Context, env *Env, sources map[Source]source, timeout time.Duration) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
 	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
@@ -57,7 +56,7 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source,
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, once: map[decide.Source]func() error{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
+	r := &reading{Env: &e, f: f, once: map[Source]func() error{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
 	for s, src := range sources {
 		f.Fail(s, errors.New("not asked for"))
 		r.once[s] = sync.OnceValue(func() error {
@@ -76,14 +75,15 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source,
 }
 
 // start begins to read sources that are not read yet.
-func (r *reading) start(sources ...decide.Source) {
+func (r *reading) start(sources ...Source) {
 	for _, s := range sources {
 		r.reads.Go(func() { _ = r.once[s]() })
 	}
 }
 
-// wait waits until sources are read. Its error names the source; that of a source that needs others names the one that failed.
-func (r *reading) wait(sources ...decide.Source) (err error) {
+// wait waits until sources are read. Its error names the source; that of a source that needs others names the one that
+// failed.
+func (r *reading) wait(sources ...Source) (err error) {
 	r.start(sources...)
 	for _, s := range sources {
 		err = cmp.Or(err, r.once[s]())
@@ -91,7 +91,7 @@ func (r *reading) wait(sources ...decide.Source) (err error) {
 	return err
 }
 
-func (r *reading) read(run context.Context, s decide.Source, src source) (err error) {
+func (r *reading) read(run context.Context, s Source, src source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
@@ -99,8 +99,8 @@ func (r *reading) read(run context.Context, s decide.Source, src source) (err er
 		if run.Err() != nil {
 			err = errEnded // however little of it is missing
 		}
-		if _, inner := errors.AsType[*decide.UnreadError](err); err != nil && !inner {
-			err = &decide.UnreadError{Noun: string(s), Err: err}
+		if _, inner := errors.AsType[*UnreadError](err); err != nil && !inner {
+			err = &UnreadError{Noun: string(s), Err: err}
 		}
 	}()
 	r.start(src.tries...)

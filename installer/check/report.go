@@ -7,12 +7,14 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -45,25 +47,17 @@ type Result struct {
 	needs string
 }
 
-func resultOf(c *decide.Check, f Finding, took time.Duration) Result {
+func resultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
-		Outcome: f.Outcome, Message: f.Message, Objects: append([]Object{}, f.Objects...), Evidence: map[string]string{}, // never null
+		Outcome: cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed), Message: f.Message, Objects: append([]Object{}, f.Objects...), Evidence: map[string]string{}, // never null
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
 	maps.Copy(r.Evidence, f.Evidence)
-	if r.Outcome == "" {
-		r.Outcome = Failed
-		if c.Severity == SeverityWarning {
-			r.Outcome = Warning
-		}
-	}
-	switch r.Outcome {
-	case Failed, Warning:
+	if r.Outcome == Failed || r.Outcome == Warning {
 		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
-	case Unknown:
+	} else if r.Outcome == Unknown {
 		r.Remedy = f.Remedy
-	case OK, Skipped:
 	}
 	return r
 }
@@ -90,6 +84,15 @@ type Summary struct {
 	Unknown int `json:"unknown"`
 }
 
+// Text says how many checks had each outcome. Those that had not ended are among the unknown ones in the summary.
+func (m Summary) Text(unfinished int) string {
+	text := fmt.Sprintf("%d ok, %d warning, %d failed, %d skipped, %d unknown", m.OK, m.Warning, m.Failed, m.Skipped, m.Unknown-unfinished)
+	if unfinished > 0 {
+		text += fmt.Sprintf(", %d not finished", unfinished)
+	}
+	return text
+}
+
 // Report is the outcome of a run.
 type Report struct {
 	SchemaVersion int `json:"schemaVersion"`
@@ -105,6 +108,7 @@ type Report struct {
 	Summary    Summary  `json:"summary"`
 	Checks     []Result `json:"checks"`
 	DurationMs int64    `json:"durationMs"`
+	Unfinished int      `json:"-"` // how many checks had not ended when the run did
 }
 
 func newReport(in *reading, sel Selection, results []Result) Report {
@@ -114,32 +118,22 @@ func newReport(in *reading, sel Selection, results []Result) Report {
 	count := map[Outcome]*int{OK: &r.Summary.OK, Warning: &r.Summary.Warning, Failed: &r.Summary.Failed, Skipped: &r.Summary.Skipped, Unknown: &r.Summary.Unknown}
 	for i := range results {
 		*count[results[i].Outcome]++
+		if results[i].Unfinished {
+			r.Unfinished++
+		}
 	}
 	return r
 }
 
-// Unfinished is how many checks had not ended when the run did.
-func (r Report) Unfinished() (n int) {
-	for i := range r.Checks {
-		if r.Checks[i].Unfinished {
-			n++
-		}
-	}
-	return n
-}
-
-// Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no success;
-// with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning.
+// Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no
+// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning.
 func (r Report) Err(failOn Severity) error {
 	switch m := r.Summary; {
 	case m.Failed > 0:
 		return &report.Error{Code: report.ExitCheckFailed}
 	case r.unjudged():
-		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == Unknown })
-		if i < 0 {
-			i = slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == Skipped })
-		}
-		c := &r.Checks[i]
+		worst := func(c Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped }
+		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
 		what := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
 		return &report.Error{What: what, Fix: c.Remedy, Code: report.ExitCheckFailed}
 	case failOn == SeverityWarning && m.Warning+m.Unknown > 0:
@@ -153,4 +147,99 @@ func (r Report) Err(failOn Severity) error {
 func (r Report) unjudged() bool {
 	others := slices.DeleteFunc(slices.Clone(r.Checks), func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
 	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
+}
+
+// TextOptions says how a report is shown to a person.
+type TextOptions struct {
+	Style report.Style
+	// Short leaves out what is well and what was skipped.
+	Short bool
+	// Verbose shows evidence and durations too, and all objects.
+	Verbose bool
+}
+
+// maxObjects is how many objects are listed below a result.
+const maxObjects = 10
+
+// WriteText writes the report for a person: a line for each check, what is wrong with its remedy and a link below it,
+// and a summary at the end. Checks that the end of the run cut off, or that wait for another one, are only counted or
+// listed.
+func (r Report) WriteText(w io.Writer, o TextOptions) error {
+	var b strings.Builder
+	category := ""
+	waiting := map[string][]string{} // skipped checks, by what they need
+	for _, c := range r.Checks {
+		switch {
+		case c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped):
+			continue
+		case c.needs != "" && !o.Verbose:
+			waiting[c.needs] = append(waiting[c.needs], c.Code)
+			continue
+		case !o.Short && c.Category != category:
+			if category != "" {
+				b.WriteByte('\n')
+			}
+			category = c.Category
+			b.WriteString(o.Style.Paint(report.Strong, category) + "\n")
+		}
+		b.WriteString(c.text(o))
+	}
+	if len(waiting) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, code := range slices.Sorted(maps.Keys(waiting)) {
+		b.WriteString(o.Style.Indented(o.Style.Symbol(report.SymbolSkipped)+" ", o.Style.SymbolWidth()+1,
+			fmt.Sprintf("skipped until %s passes: %s", code, strings.Join(waiting[code], ", "))))
+	}
+	if b.Len() > 0 && !o.Short {
+		b.WriteByte('\n')
+	}
+	b.WriteString(o.Style.Indented("", 0, r.Summary.Text(r.Unfinished)))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text draws one result.
+func (r Result) text(o TextOptions) string {
+	s := o.Style
+	var b strings.Builder
+	head := r.Code + " " + r.Title
+	if r.Message != "" {
+		head += ": " + r.Message
+	}
+	if o.Verbose {
+		head += fmt.Sprintf(" (%d ms)", r.DurationMs)
+	}
+	b.WriteString(s.Indented(s.Symbol(Symbols[r.Outcome])+" ", s.SymbolWidth()+1, head))
+
+	indent := s.SymbolWidth() + 3
+	pad := strings.Repeat(" ", indent)
+	for i, x := range r.Objects {
+		if i == maxObjects && !o.Verbose {
+			fmt.Fprintf(&b, "%s... and %d more (-v shows all)\n", pad, len(r.Objects)-i)
+			break
+		}
+		text := x.String()
+		if x.Message != "" {
+			text += ": " + x.Message
+		}
+		b.WriteString(s.Indented(pad+"- ", indent+2, text))
+	}
+	if o.Verbose {
+		for _, k := range slices.Sorted(maps.Keys(r.Evidence)) {
+			b.WriteString(s.Indented(pad+s.Paint(report.Faint, terminal.Line(k)+":")+" ", indent+len(k)+2, r.Evidence[k]))
+		}
+	}
+	if r.Outcome != OK && r.Outcome != Skipped {
+		if r.Remedy != "" {
+			b.WriteString(s.Indented(pad+s.Paint(report.Strong, "fix:")+" ", indent+5, r.Remedy))
+		}
+		b.WriteString(pad + s.Paint(report.Faint, "see: "+r.Hint) + "\n")
+	}
+	return b.String()
+}
+
+// Symbols are those of the outcomes in a text.
+var Symbols = map[Outcome]report.Symbol{
+	OK: report.SymbolOK, Warning: report.SymbolWarning, Failed: report.SymbolFailed, Skipped: report.SymbolSkipped, Unknown: report.SymbolUnknown,
 }

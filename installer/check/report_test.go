@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -30,31 +29,31 @@ func sample(t *testing.T) Report {
 	for _, n := range strings.Split("abcdefghijklm", "") {
 		nodes = append(nodes, Object{Kind: "Node", Name: "worker-" + n, Message: "not-external (/flagz: --cloud-provider=\"\")"})
 	}
-	long := made("T-002", SeverityWarning, decide.Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
+	long := made("T-002", SeverityWarning, Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
 	long.Remedy = "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`"
-	return runAll(t.Context(), []decide.Check{
-		made("T-001", decide.SeverityFatal, decide.Passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
+	return runAll(t.Context(), []Check{
+		made("T-001", SeverityFatal, Passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
 		long,
-		made("T-003", SeverityError, decide.Problemf("nobody holds a lease").Fix("look at the log")),
-		made("T-004", SeverityError, decide.Passf(""), "T-003"),
-		made("T-005", SeverityError, decide.Unknownf("could not be read")),
+		made("T-003", SeverityError, Problemf("nobody holds a lease").Fix("look at the log")),
+		made("T-004", SeverityError, Passf(""), "T-003"),
+		made("T-005", SeverityError, Unknownf("could not be read")),
 	}, Selection{Phase: PhaseInstalled}, nil)
 }
 
 // What could not be found out is not success, and the API server's version is no finding about a controller.
 func TestNothingCouldBeJudged(t *testing.T) {
 	t.Parallel()
-	version, dark, na := made("K8S-001", decide.SeverityFatal, decide.Passf("v1.37.1")), made("T-001", SeverityError, decide.Unknownf("forbidden").Fix("ask for the right")), made("T-002", SeverityError, decide.Skipf("none"))
+	version, dark, na := made("K8S-001", SeverityFatal, Passf("v1.37.1")), made("T-001", SeverityError, Unknownf("forbidden").Fix("ask for the right")), made("T-002", SeverityError, Skipf("none"))
 	for name, tc := range map[string]struct {
-		checks []decide.Check
+		checks []Check
 		err    string
 	}{
-		"all unknown":          {[]decide.Check{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden"},
-		"unknown and skipped":  {[]decide.Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
-		"all skipped":          {[]decide.Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
-		"only the version":     {[]decide.Check{version}, ""},
-		"one is judged":        {[]decide.Check{dark, made("T-003", SeverityError, decide.Passf(""))}, ""},
-		"one is judged, badly": {[]decide.Check{dark, made("T-003", SeverityError, decide.Problemf(""))}, "exit code 3"},
+		"all unknown":          {[]Check{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden"},
+		"unknown and skipped":  {[]Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
+		"all skipped":          {[]Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
+		"only the version":     {[]Check{version}, ""},
+		"one is judged":        {[]Check{dark, made("T-003", SeverityError, Passf(""))}, ""},
+		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, Problemf(""))}, "exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,18 +78,18 @@ func TestExitCodes(t *testing.T) {
 		severity      Severity
 		plain, strict int
 	}{
-		{"ok", decide.Passf(""), SeverityError, 0, 0},
-		{"failed", decide.Problemf(""), SeverityError, 3, 3},
-		{"fatal", decide.Problemf(""), decide.SeverityFatal, 3, 3},
-		{"warning", decide.Problemf(""), SeverityWarning, 0, 4},
-		{"explicit warning", decide.Warnf(""), SeverityError, 0, 4},
-		{"skipped", decide.Skipf(""), SeverityError, 0, 0},
-		{"unknown", decide.Unknownf(""), SeverityError, 0, 4},
+		{"ok", Passf(""), SeverityError, 0, 0},
+		{"failed", Problemf(""), SeverityError, 3, 3},
+		{"fatal", Problemf(""), SeverityFatal, 3, 3},
+		{"warning", Problemf(""), SeverityWarning, 0, 4},
+		{"explicit warning", Warnf(""), SeverityError, 0, 4},
+		{"skipped", Skipf(""), SeverityError, 0, 0},
+		{"unknown", Unknownf(""), SeverityError, 0, 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := runAll(t.Context(), []decide.Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
+			r := runAll(t.Context(), []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, Passf(""))}, Selection{}, nil)
 			for failOn, code := range map[Severity]int{SeverityError: tt.plain, SeverityWarning: tt.strict} {
 				err := r.Err(failOn)
 				if code == 0 {
@@ -222,7 +221,7 @@ func TestCatalogue(t *testing.T) {
 		}
 		require.False(t, strings.HasSuffix(c.Remedy, "."), c.Code)
 		require.True(t, strings.HasSuffix(c.What, ".") && strings.HasSuffix(c.Why, "."), c.Code)
-		require.Contains(t, []Severity{decide.SeverityFatal, SeverityError, SeverityWarning}, c.Severity, c.Code)
+		require.Contains(t, []Severity{SeverityFatal, SeverityError, SeverityWarning}, c.Severity, c.Code)
 		require.NotNil(t, c.Judge, c.Code)
 		for _, s := range append(slices.Clone(c.Reads), c.Tries...) {
 			require.Contains(t, sources, s, c.Code)
@@ -270,7 +269,7 @@ func TestMinimumIsTheChartsOwn(t *testing.T) {
 		KubeVersion string `json:"kubeVersion"`
 	}
 	require.NoError(t, yaml.Unmarshal(raw, &chart))
-	minor, known := decide.MinorOf(strings.TrimPrefix(chart.KubeVersion, ">="))
+	minor, known := MinorOf(strings.TrimPrefix(chart.KubeVersion, ">="))
 	require.True(t, known, chart.KubeVersion)
-	require.Equal(t, decide.MinMinor, minor)
+	require.Equal(t, MinMinor, minor)
 }

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -25,7 +24,7 @@ func (w *world) storage(t *testing.T) {
 	require.NoError(t, err)
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
-	w.add(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: decide.DriverName}})
+	w.add(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: check.DriverName}})
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{
 			Name: "driver", Image: "mirror.example.org/csi/cloudstack-csi-driver:3.0.0@sha256:0",
@@ -42,9 +41,9 @@ func (w *world) storage(t *testing.T) {
 		"cloud-config": w.env.CloudConfig.Render(), "driver": driverConfig(w.env.CloudConfig),
 	}})
 	for _, vm := range vms {
-		w.changeNode(t, vm.Name, func(n *corev1.Node) { n.Labels[decide.ZoneKey] = vm.ZoneID })
+		w.changeNode(t, vm.Name, func(n *corev1.Node) { n.Labels[check.ZoneKey] = vm.ZoneID })
 		w.add(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: vm.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-			{Name: "other.example.org", NodeID: vm.Name}, {Name: decide.DriverName, NodeID: vm.ID, TopologyKeys: []string{decide.ZoneKey}},
+			{Name: "other.example.org", NodeID: vm.Name}, {Name: check.DriverName, NodeID: vm.ID, TopologyKeys: []string{check.ZoneKey}},
 		}}})
 	}
 }
@@ -58,10 +57,10 @@ func driverConfig(c *cloudstack.Config) []byte {
 func (w *world) volume(t *testing.T, name, id string, zones ...string) {
 	t.Helper()
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: decide.DriverName, VolumeHandle: id}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: check.DriverName, VolumeHandle: id}
 	if len(zones) > 0 {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: decide.ZoneKey, Operator: corev1.NodeSelectorOpIn, Values: zones}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: check.ZoneKey, Operator: corev1.NodeSelectorOpIn, Values: zones}},
 		}}}}
 	}
 	w.add(t, v)
@@ -80,7 +79,7 @@ func storageFaults() []fault {
 		}},
 		{code: "STOR-002", outcome: check.Failed, says: `Node demo-worker-1: its label topology.csi.cloudstack.apache.org/zone is "old"`, inject: func(t *testing.T, w *world) {
 			w.storage(t)
-			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels[decide.ZoneKey] = "old" })
+			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels[check.ZoneKey] = "old" })
 		}},
 		{code: "STOR-002", outcome: check.Failed, says: "Node demo-worker-2: its CSINode says VM another", inject: func(t *testing.T, w *world) {
 			w.storage(t)

@@ -33,7 +33,7 @@ func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Fa
 	require.NoError(t, r.WriteText(&b, check.TextOptions{Style: style}))
 	b.WriteString("\n$ csccm status\n")
 	before := bytes.Count(b.Bytes(), []byte("\n"))
-	require.NoError(t, status.New(w.env, r, f).WriteText(&b, style, false))
+	require.NoError(t, status.New(r, f).WriteText(&b, style, false))
 	const screen = 23
 	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen of 24 lines")
 	text := strings.ReplaceAll(b.String(), w.env.Cluster.Server, "https://192.0.2.10:6443")

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -51,7 +50,7 @@ func OfInspection(f *check.Facts, r *check.Report) Page {
 		At: f.At, Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, Kubelets: f.Kubelets, Pods: f.Pods, Logs: f.Logs,
 		VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, AllRules: f.AllRules, Forwards: f.Forwards, OddMembers: f.OddMembers, Planned: f.Planned,
 	}}
-	for _, part := range []decide.Source{decide.Nodes, decide.Services, decide.VMs} {
+	for _, part := range []check.Source{check.Nodes, check.Services, check.VMs} {
 		if err := f.Err(part); err != nil {
 			p.Missing = append(p.Missing, model.Missing{Part: "objects", Reason: err.Error(), Remedy: "see the checks"})
 		}
@@ -165,7 +164,7 @@ func (b *builder) timeline() []model.Entry {
 	var out []model.Entry
 	holders := map[string]string{} // by the lease
 	for i := range b.Leases {
-		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.AcquireTime != nil {
+		if l := &b.Leases[i]; check.IsElection(l) && l.Spec.AcquireTime != nil {
 			entry := model.Entry{At: l.Spec.AcquireTime.UTC(), Kind: "leader", Reason: "LeaderElection", Message: *l.Spec.HolderIdentity + " became leader"}
 			out, holders[l.Name] = append(out, entry), entry.Message
 		}
@@ -173,7 +172,7 @@ func (b *builder) timeline() []model.Entry {
 	for i := range b.Events {
 		e := &b.Events[i]
 		entry := model.Entry{
-			At: decide.EventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
+			At: check.EventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
 		}
 		about := e.InvolvedObject.Name
 		switch e.InvolvedObject.Kind {
@@ -220,7 +219,7 @@ func (b *builder) controller() *model.Controller {
 		}
 	}
 	for i := range b.Leases {
-		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
+		if l := &b.Leases[i]; check.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
 			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 		}
 	}
@@ -259,7 +258,7 @@ type finding struct {
 func newBuilder(p *Page) *builder {
 	b := &builder{
 		Page: p, objects: map[string]*model.Object{}, owners: map[string]string{}, changes: map[string]string{}, recorded: map[string]string{},
-		members: p.Members(), next: decide.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
+		members: p.Members(), next: check.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
 		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
 	for i := range p.Services {

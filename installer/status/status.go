@@ -7,19 +7,22 @@ package status
 
 import (
 	"cmp"
-	"context"
 	_ "embed" // the schema
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // SchemaVersion is that of the JSON form; it grows when a field changes its meaning.
@@ -41,8 +44,9 @@ type Status struct {
 	Services      Services   `json:"services"`
 	Checks        Checks     `json:"checks"`
 	// Unread names what could not be read, of parts: their values here are empty and say nothing.
-	Unread []string     `json:"unread"`
-	report check.Report // for the exit code
+	Unread []string `json:"unread"`
+	// Report is what the status rests on, for the exit code.
+	Report check.Report `json:"-"`
 }
 
 // Cluster names the cluster; Version is "" when it could not be asked.
@@ -129,23 +133,17 @@ type Checks struct {
 }
 
 // parts are the names of what a status rests on.
-var parts = map[decide.Source]string{
-	decide.Nodes: "nodes", decide.Services: "services", decide.Controllers: "controllers", decide.Releases: "releases",
-	decide.VMs: "vms",
+var parts = map[check.Source]string{
+	check.Nodes: "nodes", check.Services: "services", check.Controllers: "controllers", check.Releases: "releases",
+	check.VMs: "vms",
 }
 
-func (s *Status) unread(source decide.Source) bool { return slices.Contains(s.Unread, parts[source]) }
-
-// Collect runs the checks of an installed controller and sums up what they read.
-func Collect(ctx context.Context, env *check.Env, progress func(check.Result)) *Status {
-	r, facts := check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, progress)
-	return New(env, r, facts)
-}
+func (s *Status) unread(source check.Source) bool { return slices.Contains(s.Unread, parts[source]) }
 
 // New sums up a report and the facts that it rests on.
-func New(env *check.Env, r check.Report, f *check.Facts) *Status {
+func New(r check.Report, f *check.Facts) *Status {
 	s := &Status{
-		SchemaVersion: SchemaVersion, At: f.At.UTC(), report: r,
+		SchemaVersion: SchemaVersion, At: f.At.UTC(), Report: r,
 		Cluster: Cluster{Context: r.Cluster.Context, Server: r.Cluster.Server, Version: f.Version, Distribution: string(f.Distribution)},
 		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: []string{},
 	}
@@ -155,31 +153,28 @@ func New(env *check.Env, r check.Report, f *check.Facts) *Status {
 		}
 	}
 	slices.Sort(s.Unread)
-	problems := map[string][]string{} // by kind namespace/name
+	problems := map[string][]string{} // by object
 	for _, c := range r.Checks {
 		if c.Outcome == check.OK || c.Outcome == check.Skipped {
 			continue
 		}
 		s.Checks.Problems = append(s.Checks.Problems, c)
 		for _, o := range c.Objects {
-			key := o.Kind + " " + o.Namespace + "/" + o.Name
-			problems[key] = append(problems[key], c.Code)
+			problems[o.String()] = append(problems[o.String()], c.Code)
 		}
 	}
-	if cfg := env.CloudConfig; cfg != nil {
-		s.CloudStack = CloudStack{URL: cfg.APIURL, Version: f.CloudStackVersion, Project: cfg.ProjectID, Zone: cfg.Zone}
-		if f.VMs != nil {
-			s.CloudStack.VMs = f.VMs.Len()
-		}
+	s.CloudStack = CloudStack{URL: f.Config.APIURL, Version: f.CloudStackVersion, Project: f.Config.ProjectID, Zone: f.Config.Zone}
+	if f.VMs != nil {
+		s.CloudStack.VMs = f.VMs.Len()
 	}
-	s.Controller = controller(env, f)
+	s.Controller = controller(f)
 	s.nodes(f, problems)
 	s.services(f, problems)
 	return s
 }
 
-func controller(env *check.Env, f *check.Facts) Controller {
-	c := Controller{Namespace: env.Namespace, Release: env.Release, Images: []string{}, Others: []string{}}
+func controller(f *check.Facts) Controller {
+	c := Controller{Namespace: f.Namespace, Release: f.Release, Images: []string{}, Others: []string{}}
 	if n := len(f.Records); n > 0 {
 		last := &f.Records[n-1]
 		c.Revision, c.ReleaseStatus, c.ChartVersion, c.AppVersion = last.Revision, last.Status, last.ChartVersion, last.AppVersion
@@ -210,7 +205,7 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 		n := &f.Nodes[i]
 		it := Node{
 			Name: n.Name, Kubelet: string(verdicts[n.Name]), Zone: n.Labels[corev1.LabelTopologyZone], Type: n.Labels[corev1.LabelInstanceTypeStable],
-			Ready: node.Ready(n), Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n), Problems: list(problems["Node /"+n.Name]),
+			Ready: node.Ready(n), Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n), Problems: list(problems["Node "+n.Name]),
 		}
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && it.Address == "" {
@@ -262,8 +257,191 @@ func list(codes []string) []string {
 	return slices.Compact(append([]string{}, codes...))
 }
 
-// Err carries the exit code that doctor would have, or is nil.
-func (s *Status) Err(failOn check.Severity) error { return s.report.Err(failOn) }
+const (
+	maxRows    = 5  // nodes, Services and problems each; fewer where the screen is full
+	screen     = 21 // lines of 24: the others are for the head of --watch and the prompt
+	titleWidth = 12
+)
 
-// Unfinished is how many of all checks had not ended when the run did.
-func (s *Status) Unfinished() (n, all int) { return s.report.Unfinished(), len(s.report.Checks) }
+// view is a status in the making: as text for a screen.
+type view struct {
+	*Status
+	style report.Style
+	all   bool
+	rows  int
+	b     strings.Builder
+}
+
+// WriteText writes the status for a person: all of it, or what fits a screen of 24 lines of 80 columns.
+func (s *Status) WriteText(w io.Writer, style report.Style, all bool) error {
+	for rows := maxRows; ; rows-- {
+		v := &view{Status: s, style: style, all: all, rows: rows}
+		v.summary()
+		v.table(v.nodeTable())
+		v.table(v.serviceTable())
+		v.problems()
+		if text := v.b.String(); all || rows == 1 || strings.Count(text, "\n") <= screen {
+			_, err := io.WriteString(w, text)
+			return err
+		}
+	}
+}
+
+// marked writes a line after a symbol. Without all it is cut to the screen's width.
+func (v *view) marked(symbol report.Symbol, title, text string) {
+	indent := v.style.SymbolWidth() + 1 + len(title)
+	if !v.all {
+		text = terminal.Cut(text, v.style.Width-indent)
+	}
+	v.b.WriteString(v.style.Indented(v.style.Symbol(symbol)+" "+v.style.Paint(report.Strong, title), indent, text))
+}
+
+// line is one of the summary: how good it is and what it says; nothing without a text. What could not be read says
+// nothing.
+func (v *view) line(title string, of check.Source, good bool, text string) {
+	symbol := report.SymbolFailed
+	if good {
+		symbol = report.SymbolOK
+	}
+	if v.unread(of) {
+		symbol, text = report.SymbolUnknown, "could not be read"
+	}
+	if text != "" {
+		v.marked(symbol, fmt.Sprintf("%-*s", titleWidth, title), text)
+	}
+}
+
+func (v *view) summary() {
+	k, cloud, c, n, s := &v.Cluster, &v.CloudStack, &v.Controller, &v.Nodes, &v.Services
+	v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
+	if cloud.URL == "" {
+		v.line("CloudStack", "", false, "no usable credentials")
+	} else {
+		v.line("CloudStack", check.VMs, cloud.VMs > 0,
+			join(cloud.Version, label("project ", cloud.Project), label("zone ", cloud.Zone), english.Plural(cloud.VMs, "VM", ""), cloud.URL))
+	}
+	runs, leader := "no Deployment or DaemonSet of release "+c.Release+" in namespace "+c.Namespace, "no leader"
+	if c.Leader != "" {
+		leader = fmt.Sprintf("leader %s, renewed %s ago", c.Leader, time.Duration(c.LeaderSeconds*float64(time.Second)))
+	}
+	if c.Kind != "" {
+		runs = join(c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted), leader, label("in CloudStack's UI as ", c.RegisteredAs))
+	}
+	v.line("Controller", check.Controllers, c.PodsReady == c.PodsWanted && c.PodsWanted > 0, runs)
+	release := ""
+	if c.Revision > 0 {
+		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(label("chart ", c.ChartVersion), c.ReleaseStatus))
+	} else if c.Kind != "" {
+		release = "none of Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
+	}
+	v.line("Release", check.Releases, c.Revision == 0 || c.ReleaseStatus == "deployed", release)
+	v.line("Others", "", false, strings.Join(c.Others, ", "))
+	v.line("Nodes", check.Nodes, n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0,
+		fmt.Sprintf("%d, %d ready, %d initialised, %d with external kubelet", n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)]))
+	v.line("Services", check.Services, s.WithAddress == s.Total, fmt.Sprintf("%d of type LoadBalancer, %d with an address", s.Total, s.WithAddress))
+}
+
+// table writes the rows that fit: without all the columns that a screen has no room for go, the last first, then names
+// are cut.
+func (v *view) table(t report.Table) {
+	const columns, least = 4, 12
+	rows := len(t.Rows)
+	if rows == 0 {
+		return
+	}
+	if width := v.style.Width; !v.all {
+		t.Rows = t.Rows[:min(rows, v.rows)]
+		for width > 0 && t.Width() > width && len(t.Header) > columns {
+			t.Header = t.Header[:len(t.Header)-1]
+		}
+		names := report.Table{Header: t.Header[:1], Rows: t.Rows}
+		if longest, over := names.Width(), t.Width()-width; width > 0 && over > 0 {
+			for _, row := range t.Rows {
+				row[0] = terminal.Cut(row[0], max(longest-over, least))
+			}
+		}
+	}
+	v.b.WriteByte('\n')
+	_ = t.Write(&v.b, v.style)
+	v.more(rows-len(t.Rows), " (-v shows all)")
+}
+
+func (v *view) more(hidden int, how string) {
+	if hidden > 0 {
+		fmt.Fprintf(&v.b, "... and %d more%s\n", hidden, how)
+	}
+}
+
+func (v *view) nodeTable() report.Table {
+	t := report.Table{Header: []string{"NODE", "STATE", "VM", "CHECKS", "KUBELET", "ZONE", "TYPE"}}
+	noVM := "none"
+	if v.unread(check.VMs) {
+		noVM = "?"
+	}
+	for i := range v.Nodes.Items {
+		n := &v.Nodes.Items[i]
+		state := "Ready"
+		if !n.Ready {
+			state = "NotReady"
+		}
+		if !n.Initialised {
+			state += ", waits"
+		}
+		t.Add(n.Name, state, cmp.Or(n.VMState, noVM), v.codes(n.Problems), cmp.Or(n.Kubelet, "-"), cmp.Or(n.Zone, "-"), cmp.Or(n.Type, "-"))
+	}
+	return t
+}
+
+func (v *view) serviceTable() report.Table {
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "CHECKS", "AGE", "PORTS"}}
+	for i := range v.Services.Items {
+		x := &v.Services.Items[i]
+		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.codes(x.Problems),
+			duration.HumanDuration(time.Duration(x.AgeSeconds*float64(time.Second))), strings.Join(x.Ports, ","))
+	}
+	return t
+}
+
+// problems lists the checks that did not pass, the worst first, one line each.
+func (v *view) problems() {
+	const title = "Checks "
+	v.b.WriteString("\n" + v.style.Indented(v.style.Paint(report.Strong, title), len(title), v.Checks.Summary.Text(v.Report.Unfinished)))
+	shown := 0
+	for _, worst := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
+		for _, c := range v.Checks.Problems {
+			if c.Outcome != worst || c.Unfinished {
+				continue
+			}
+			if shown++; shown <= v.rows || v.all {
+				v.marked(check.Symbols[worst], "", c.Code+" "+c.Message)
+			}
+		}
+	}
+	if !v.all {
+		v.more(shown-v.rows, "")
+	}
+	if shown > 0 {
+		v.b.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
+	}
+}
+
+// codes are those of the checks that name an object, on a screen the first two.
+func (v *view) codes(all []string) string {
+	if n := len(all); n > 2 && !v.all {
+		return fmt.Sprintf("%s %s +%d", all[0], all[1], n-2)
+	}
+	return cmp.Or(strings.Join(all, " "), "-")
+}
+
+// label is prefix and text, or nothing without text.
+func label(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// join leaves out what is empty.
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}

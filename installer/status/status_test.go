@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -29,20 +28,18 @@ import (
 
 var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// env is that of a release with credentials.
-func env() *check.Env {
-	return &check.Env{
-		Setup:       check.Setup{Namespace: "kube-system", Release: "cloudstack-ccm"},
-		CloudConfig: &cloudstack.Config{APIURL: "https://cloud.example.org/client/api", APIKey: "key-canary", SecretKey: "secret-canary", Zone: "zone-1"},
-	}
+// setup is that of a release with credentials.
+var setup = check.Setup{
+	Namespace: "kube-system", Release: "cloudstack-ccm",
+	Config: cloudstack.Config{APIURL: "https://cloud.example.org/client/api", APIKey: "key-canary", SecretKey: "secret-canary", Zone: "zone-1"},
 }
 
 // large is a cluster with much of everything and much to say about it.
 func large(n int) (check.Report, *check.Facts) {
-	f := &check.Facts{At: now, Version: "v1.37.1", Distribution: "kubeadm", CloudStackVersion: "4.22.0.0"}
+	f := &check.Facts{Setup: setup, At: now, Version: "v1.37.1", Distribution: "kubeadm", CloudStackVersion: "4.22.0.0"}
 	r := check.Report{SchemaVersion: 1}
 	r.Cluster.Server = "https://a-load-balancer-with-a-long-name.of-a-cluster.example.org:6443"
-	f.Controllers = []check.Controller{
+	f.Controllers = []check.Workload{
 		{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm-cloud-controller-manager", Wanted: 2, Ready: 1, Ours: true, Images: []string{"registry.example.org/cloudstack-ccm:v1.0.0"}},
 		{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"},
 	}
@@ -83,7 +80,7 @@ func TestOneScreen(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 3, 5, 6, 100} {
 		r, f := large(n)
-		s := New(env(), r, f)
+		s := New(r, f)
 		for _, unicode := range []bool{true, false} {
 			out := text(t, s, report.Style{Width: 80, Unicode: unicode}, false)
 			require.LessOrEqual(t, strings.Count(out, "\n"), 23, "%d:\n%s", n, out)
@@ -108,12 +105,12 @@ func TestOneScreen(t *testing.T) {
 func TestRegisteredCluster(t *testing.T) {
 	t.Parallel()
 	r, f := large(1)
-	require.Empty(t, New(env(), r, f).Controller.RegisteredAs)
+	require.Empty(t, New(r, f).Controller.RegisteredAs)
 	d := &appsv1.Deployment{}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cloud-provider=external-cloudstack", "--register-cluster=prod"}}}
-	f.Controllers[0] = decide.WorkloadOf(new(cluster.DeploymentOf(d)))
+	f.Controllers[0] = check.WorkloadOf(new(cluster.DeploymentOf(d)))
 	f.Controllers[0].Ours = true
-	s := New(env(), r, f)
+	s := New(r, f)
 	require.Equal(t, "prod", s.Controller.RegisteredAs)
 	require.Contains(t, text(t, s, report.Style{Width: 200}, true), "in CloudStack's UI as prod")
 }
@@ -122,7 +119,7 @@ func TestRegisteredCluster(t *testing.T) {
 func TestAll(t *testing.T) {
 	t.Parallel()
 	r, f := large(30)
-	s := New(env(), r, f)
+	s := New(r, f)
 	for _, width := range []int{0, 80, 40} {
 		out := text(t, s, report.Style{Width: width}, true)
 		for i := range 30 {
@@ -136,11 +133,11 @@ func TestAll(t *testing.T) {
 // What could not be read is not told as if it were not there.
 func TestUnread(t *testing.T) {
 	t.Parallel()
-	f := &check.Facts{At: now, Version: "v1.37.1"}
-	for _, s := range []decide.Source{decide.Nodes, decide.Services, decide.Controllers, decide.Releases} {
+	f := &check.Facts{Setup: check.Setup{Namespace: "kube-system", Release: "r"}, At: now, Version: "v1.37.1"}
+	for _, s := range []check.Source{check.Nodes, check.Services, check.Controllers, check.Releases} {
 		f.Fail(s, errors.New("refused"))
 	}
-	out := text(t, New(&check.Env{Setup: check.Setup{Namespace: "kube-system", Release: "r"}}, check.Report{}, f), report.Style{}, false)
+	out := text(t, New(check.Report{}, f), report.Style{}, false)
 	for _, part := range []string{"Nodes", "Services", "Controller", "Release"} {
 		require.Regexp(t, `(?m)^\S+ +`+part+` +could not be read$`, out)
 	}
@@ -151,18 +148,19 @@ func TestUnread(t *testing.T) {
 // A controller that is scaled to 0 is installed.
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
-	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
+	ours := check.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
 	daemons := ours
 	daemons.Kind, daemons.Wanted, daemons.Ready = "DaemonSet", 2, 1
 	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for says, f := range map[string]*check.Facts{
-		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader":                              {Controllers: []check.Controller{ours}, Records: revisions},
-		"v1.0.0, DaemonSet, 1 of 2 Pods ready, no leader":                               {Controllers: []check.Controller{daemons}, Records: revisions},
+		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader":                              {Controllers: []check.Workload{ours}, Records: revisions},
+		"v1.0.0, DaemonSet, 1 of 2 Pods ready, no leader":                               {Controllers: []check.Workload{daemons}, Records: revisions},
 		"no Deployment or DaemonSet of release cloudstack-ccm in namespace kube-system": {Records: revisions},
 	} {
-		f.Fail(decide.VMs, errors.New("refused"))
+		f.Setup = setup
+		f.Fail(check.VMs, errors.New("refused"))
 		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
-		out := text(t, New(env(), check.Report{}, f), report.Style{}, true)
+		out := text(t, New(check.Report{}, f), report.Style{}, true)
 		require.Regexp(t, `(?m)^(FAIL|✗) +Controller +`+says+`$`, out)
 		require.Regexp(t, `(?m)^\? +CloudStack +could not be read$`, out)
 		require.Regexp(t, `(?m)^a .* \? `, out)
@@ -185,9 +183,9 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json")
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
-	fullFacts.Fail(decide.VMs, errors.New("refused"))
+	fullFacts.Fail(check.VMs, errors.New("refused"))
 	for name, s := range map[string]*Status{
-		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Setup: check.Setup{Namespace: "n", Release: "r"}}, check.Report{}, &check.Facts{At: now}),
+		"full": New(fullReport, fullFacts), "empty": New(check.Report{}, &check.Facts{Setup: check.Setup{Namespace: "n", Release: "r"}, At: now}),
 	} {
 		var j, y bytes.Buffer
 		require.NoError(t, report.Encode(&j, "json", s))

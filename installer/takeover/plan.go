@@ -27,7 +27,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
@@ -197,7 +197,7 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 		return err
 	}
 	p.Steps = c.rules.Steps
-	for _, svc := range tenants.Balanced(f.Services) {
+	for _, svc := range check.Balanced(f.Services) {
 		s, err := c.service(ctx, svc, Named(t.Pin, svc.Namespace+"/"+svc.Name))
 		if err != nil {
 			return fmt.Errorf("plan Service %s: %w", s.Service, err)

@@ -1,14 +1,18 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ckscheck finds what a change of a cluster of CloudStack Kubernetes Service (CKS) would fail at half-way: when VMs
-// were already created or replaced, or addresses left behind. CloudStack itself refuses wrong parameters before it changes
-// anything; there are no rules about those.
+// Package ckscheck finds what a change of a cluster of CloudStack Kubernetes Service (CKS) would fail at half-way: when
+// VMs were already created or replaced, or addresses left behind. CloudStack itself refuses wrong parameters before it
+// changes anything; there are no rules about those.
 package ckscheck
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"time"
 
@@ -41,7 +45,7 @@ const (
 	SubjectCertificate Subject = "the certificate of the API server"
 )
 
-// Facts are what the rules decide by. Cluster is nil before a create.
+// Facts are what the rules decide by. Before a create only the zone and the network of Cluster are known.
 type Facts struct {
 	// Now is the time of CloudStack's server, which the clocks of the nodes follow more likely than this machine's.
 	Now           time.Time
@@ -82,7 +86,7 @@ func (r *Reader) Create(ctx context.Context, q cloudapi.CreateClusterRequest) (*
 	if q.NetworkID != "" {
 		subjects = append(subjects, SubjectNetwork)
 	}
-	return r.read(ctx, nil, q.ZoneID, q.NetworkID, subjects)
+	return r.read(ctx, &cloudapi.KubernetesCluster{ZoneID: q.ZoneID, NetworkID: q.NetworkID}, subjects...)
 }
 
 // Scale reads the facts for scaling a cluster.
@@ -91,51 +95,62 @@ func (r *Reader) Scale(ctx context.Context, k *cloudapi.KubernetesCluster, q clo
 	if q.Size > 0 {
 		subjects = append(subjects, SubjectFirewall, SubjectNodes, SubjectCertificate)
 	}
-	return r.read(ctx, k, k.ZoneID, k.NetworkID, subjects)
+	return r.read(ctx, k, subjects...)
 }
 
 // Upgrade reads the facts for upgrading a cluster.
 func (r *Reader) Upgrade(ctx context.Context, k *cloudapi.KubernetesCluster) (*Facts, error) {
-	return r.read(ctx, k, k.ZoneID, k.NetworkID, []Subject{SubjectVersions, SubjectOfferings, SubjectNodes, SubjectCertificate})
+	return r.read(ctx, k, SubjectVersions, SubjectOfferings, SubjectNodes, SubjectCertificate)
 }
 
 // Delete reads the facts for deleting a cluster. Without a network there is nothing to lose.
 func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Facts, error) {
-	subjects := []Subject{SubjectNetwork, SubjectAddresses, SubjectFirewall, SubjectBalancers, SubjectNetworkVMs, SubjectServices}
 	if k.NetworkID == "" {
-		subjects = nil
+		return r.read(ctx, k)
 	}
-	return r.read(ctx, k, k.ZoneID, k.NetworkID, subjects)
+	return r.read(ctx, k, SubjectNetwork, SubjectAddresses, SubjectFirewall, SubjectBalancers, SubjectNetworkVMs, SubjectServices)
 }
 
-// read reads subjects of a zone, a network and the cluster in them. What is gone is empty, and a refusal by the role is noted,
-// as is everything that the cluster itself does not answer; any other error ends the reading.
-func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, zone, network string, subjects []Subject) (*Facts, error) {
+// Running reads the facts about a cluster that stays as it is. Its Nodes are known.
+func (r *Reader) Running(ctx context.Context, k *cloudapi.KubernetesCluster, nodes []corev1.Node) (*Facts, error) {
+	f, err := r.read(ctx, k, SubjectFirewall, SubjectCertificate)
+	if err == nil {
+		f.Nodes = nodes
+	}
+	return f, err
+}
+
+// read reads subjects of a cluster, its zone and its network. What is gone is empty, and a refusal by the role is
+// noted, as is everything that the cluster itself does not answer; any other error ends the reading.
+func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjects ...Subject) (*Facts, error) {
 	f := &Facts{Now: r.Clock.Now(), Cluster: k, Unread: map[Subject]string{}}
 	for _, s := range subjects {
 		var err, noAnswer error
 		switch s {
 		case SubjectVersions:
-			f.Versions, err = r.API.ListKubernetesVersions(ctx, zone)
+			f.Versions, err = r.API.ListKubernetesVersions(ctx, k.ZoneID)
 		case SubjectOfferings:
-			f.Offerings, err = r.API.ListServiceOfferings(ctx, zone)
+			f.Offerings, err = r.API.ListServiceOfferings(ctx, k.ZoneID)
 		case SubjectQuota:
 			f.Quota, err = r.API.ReadQuota(ctx, r.ProjectID)
 		case SubjectFree:
-			f.FreeAddresses, err = r.API.CountFreePublicIPs(ctx, zone)
+			f.FreeAddresses, err = r.API.CountFreePublicIPs(ctx, k.ZoneID)
 		case SubjectNetwork:
 			var found []cloudstack.Network
-			if found, err = r.API.ListNetworks(ctx, cloudstack.NetworkQuery{ID: network, ProjectID: r.ProjectID}); len(found) > 0 {
+			if found, err = r.API.ListNetworks(ctx, cloudstack.NetworkQuery{ID: k.NetworkID, ProjectID: r.ProjectID}); len(found) > 0 {
 				f.Network = &found[0]
 			}
 		case SubjectAddresses:
-			f.Addresses, err = r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{AssociatedNetworkID: network, ProjectID: r.ProjectID})
+			f.Addresses, err = r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{AssociatedNetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectFirewall:
-			f.Firewall, err = r.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{NetworkID: network, ProjectID: r.ProjectID})
+			if k.IPAddressID == "" {
+				continue // CKS opened nothing
+			}
+			f.Firewall, err = r.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectBalancers:
-			f.Balancers, err = r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: network, ProjectID: r.ProjectID})
+			f.Balancers, err = r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectNetworkVMs:
-			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx, cloudstack.VMQuery{NetworkID: network, ProjectID: r.ProjectID})
+			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx, cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectCertificate:
 			f.Certificate, noAnswer = Serving(ctx, r.Dial, k.Endpoint)
 		case SubjectNodes, SubjectServices:
@@ -171,4 +186,43 @@ func ClusterOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool) *clou
 		}
 	}
 	return nil
+}
+
+// Certificate is that of an API server.
+type Certificate struct {
+	NotBefore, NotAfter time.Time
+	// WrongHost says why it is not valid for the host of the cluster's endpoint.
+	WrongHost error
+}
+
+// handshakeTimeout bounds the wait for an API server that does not answer.
+const handshakeTimeout = 5 * time.Second
+
+// Dial opens a connection, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Serving reads the certificate that an API server shows. It is not verified: only its dates and names are of interest,
+// and nothing is sent. dial is nil for the network.
+func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("the cluster has no endpoint (%q)", endpoint)
+	}
+	address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the API server at %s does not answer: %w", address, err)
+	}
+	defer func() { _ = conn.Close() }()
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}) //nolint:gosec // see above
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("the API server at %s refuses TLS: %w", address, err)
+	}
+	leaf := secure.ConnectionState().PeerCertificates[0]
+	return &Certificate{leaf.NotBefore, leaf.NotAfter, leaf.VerifyHostname(u.Hostname())}, nil
 }

@@ -9,13 +9,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // Severity says what a Finding means for the operation.
@@ -94,10 +98,7 @@ func (c *check) add(s Severity, code, object, remedy, format string, args ...any
 }
 
 // read reports whether the subject was read.
-func (c *check) read(s Subject) bool {
-	_, unread := c.Unread[s]
-	return !unread
-}
+func (c *check) read(s Subject) bool { return c.Unread[s] == "" }
 
 // offering returns an offering by its id; nil where it is not known.
 func (c *check) offering(id string) *cloudapi.ServiceOffering {
@@ -133,7 +134,8 @@ func Upgrade(f *Facts, versionID string) []Finding {
 // Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
 func Running(f *Facts) []Finding { return f.check((*check).state, func(c *check) { c.nodes(Error) }) }
 
-// Changeable returns findings about offerings and firewall rules with which CloudStack fails to upgrade or scale the cluster.
+// Changeable returns findings about offerings and firewall rules with which CloudStack fails to upgrade or scale the
+// cluster.
 func Changeable(f *Facts) []Finding {
 	return f.check(func(c *check) { c.offerings(Error) }, (*check).firewall)
 }
@@ -263,8 +265,8 @@ func larger(v *cloudapi.KubernetesVersion) string {
 	return "choose an offering with at least " + size(smallest(v))
 }
 
-// upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes, even
-// when every kind of node has another.
+// upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes,
+// even when every kind of node has another.
 func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	k := c.Cluster
 	if k.OfferingID == "" {
@@ -281,7 +283,8 @@ func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	}
 }
 
-// offerings adds a finding about a cluster that was created with offerings for kinds of nodes only, or whose kinds differ.
+// offerings adds a finding about a cluster that was created with offerings for kinds of nodes only, or whose kinds
+// differ.
 func (c *check) offerings(s Severity) {
 	k := c.Cluster
 	switch {
@@ -298,8 +301,8 @@ func (c *check) offerings(s Severity) {
 // sshPort is what CKS opens on the address of a cluster for SSH to the first node; each further node has the next port.
 const sshPort = 2222
 
-// firewall looks for rules that CKS fails at when it replaces its own: it reads the ports of all rules of the address, and
-// some have none.
+// firewall looks for rules that CKS fails at when it replaces its own: it reads the ports of all rules of the address,
+// and some have none.
 func (c *check) firewall() {
 	k := c.Cluster
 	if k.IPAddressID == "" || !c.read(SubjectFirewall) {
@@ -360,6 +363,168 @@ func (c *check) nodes(s Severity) {
 		}
 		if ready.Status != corev1.ConditionTrue {
 			c.add(s, "node-not-ready", "Node "+vm.Name, "kubectl describe node "+vm.Name+" says more; start or repair its VM", "it is not Ready: %s", ready.Message)
+		}
+	}
+}
+
+// ExpiryWarning is how long before a certificate's end a warning begins.
+const ExpiryWarning = 30 * 24 * time.Hour
+
+// Certificates returns findings about the end of the API server's certificate, and the names that it is valid for.
+func Certificates(f *Facts) []Finding { return f.check((*check).certificate) }
+
+func (c *check) certificate() {
+	cert, object := c.Certificate, string(SubjectCertificate)
+	if cert == nil {
+		return
+	}
+	reach := ""
+	if c.Cluster.IPAddress != "" {
+		reach = fmt.Sprintf(" (ssh -p %d cloud@%s reaches the first)", sshPort, c.Cluster.IPAddress)
+	}
+	// An upgrade renews it too, but only while it is valid.
+	renew := "on each control node" + reach + " run `sudo kubeadm certs renew all`, and restart the node or the Pods of the control plane; " +
+		"while it is still valid, csccm cks upgrade renews it as well"
+	end := cert.NotAfter.UTC().Format(time.DateOnly)
+	switch {
+	case cert.NotBefore.After(c.Now):
+		c.add(Error, "certificate-not-yet", object, "set the clocks of the nodes, or of CloudStack's server", "it is valid from %s; CloudStack's clock says %s",
+			cert.NotBefore.UTC().Format(time.RFC3339), c.Now.UTC().Format(time.RFC3339))
+	case c.Now.After(cert.NotAfter):
+		c.add(Error, "certificate-expired", object, renew, "it expired on %s", end)
+	case !c.Now.Before(cert.NotAfter.Add(-ExpiryWarning)):
+		c.add(Warning, "certificate-expires", object, renew, "it expires on %s, in %d days; CloudStack does not renew it", end, int(cert.NotAfter.Sub(c.Now)/(24*time.Hour)))
+	}
+	if cert.WrongHost != nil {
+		c.add(Warning, "certificate-host", object, "on each control node: add the address to apiServer.certSANs of a configuration for kubeadm, move /etc/kubernetes/pki/apiserver.crt and .key away, "+
+			"run `sudo kubeadm init phase certs apiserver --config FILE` and restart the API server",
+			"kubectl refuses it: %v", cert.WrongHost)
+	}
+}
+
+// Leftover is an address that a cluster's controller uses, and what is on it.
+type Leftover struct {
+	Address cloudstack.PublicIP
+	// Service is namespace/name; empty where nothing says which it is or was.
+	Service string
+	// Living says that the Service is in the cluster.
+	Living bool
+	// Allocated says that a controller acquired the address: it goes with the Service.
+	Allocated bool
+	Balancers []cloudstack.LoadBalancerRule
+}
+
+// Leftovers returns the addresses of the cluster's network that have rules of Services of type LoadBalancer, or were
+// acquired for one. deleteKubernetesCluster leaves them where it leaves the network. CKS's own rules are not among
+// them.
+func Leftovers(f *Facts) []Leftover {
+	var out []Leftover
+	for _, a := range f.Addresses {
+		l := Leftover{Address: a, Allocated: a.Tags[plan.TagAllocatedBy] == plan.ManagedBy}
+		for _, r := range f.Balancers {
+			if r.PublicIPID == a.ID && (rules.ParseName(r.Name).Family != rules.FamilyForeign || r.Tags[plan.TagManagedBy] == plan.ManagedBy) {
+				l.Balancers = append(l.Balancers, r)
+			}
+		}
+		f.attribute(&l)
+		if l.Service != "" || len(l.Balancers) > 0 || l.Allocated { // else somebody else's
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Compare(a.Address.Address, b.Address.Address) })
+	return out
+}
+
+// attribute finds the Service of an address: by its tags, by the names of its rules, or by the Service's own status.
+func (f *Facts) attribute(l *Leftover) {
+	l.Service = l.Address.Tags[plan.TagService]
+	var balancers []string
+	for _, r := range l.Balancers {
+		name := rules.ParseName(r.Name)
+		balancers = append(balancers, name.LB)
+		if name.Service != "" {
+			l.Service = cmp.Or(l.Service, name.Namespace+"/"+name.Service)
+		}
+		l.Service = cmp.Or(l.Service, r.Tags[plan.TagService])
+	}
+	for i := range f.Services {
+		s := &f.Services[i]
+		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
+		key := s.Namespace + "/" + s.Name
+		if service.Handles(s) && (has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
+			l.Service, l.Living = key, true
+			return
+		}
+	}
+}
+
+// OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not
+// say so; the network's name and offering do, unless an administrator has set another offering.
+func (f *Facts) OwnNetwork() bool {
+	n := f.Network
+	return n != nil && n.OfferingName == "DefaultNetworkOfferingforKubernetesService" && n.Name == f.Cluster.Name+"-network"
+}
+
+// Delete decides whether f.Cluster can be deleted, and names what would stay behind. removeServices says that the
+// Services of type LoadBalancer are deleted first, and with them their addresses and rules.
+func Delete(f *Facts, removeServices bool) []Finding {
+	return f.check(func(c *check) {
+		if c.Cluster.NetworkID == "" {
+			return
+		}
+		if c.OwnNetwork() {
+			c.guests()
+		} else {
+			c.portless()
+		}
+		if !c.read(SubjectAddresses) || !c.read(SubjectBalancers) {
+			return
+		}
+		for _, l := range Leftovers(c.Facts) {
+			if !l.Living || !removeServices {
+				c.leftover(&l)
+			}
+		}
+	})
+}
+
+func (c *check) leftover(l *Leftover) {
+	object := fmt.Sprintf("address %s (%s)", l.Address.Address, l.Address.ID)
+	if l.Service != "" {
+		object += " of Service " + l.Service
+	}
+	named := func(r *cloudstack.LoadBalancerRule) string {
+		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
+	}
+	what := fmt.Sprintf("it stays in network %s, with %s", c.Cluster.NetworkName,
+		strings.Join(append(cloudapi.Names(l.Balancers, named), "its firewall and port forwarding rules"), ", "))
+	switch {
+	case c.OwnNetwork():
+		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before", "CloudStack made the network, and releases the address with it")
+	case l.Living:
+		c.add(Warning, "leftover", object, "csccm cks delete "+c.Cluster.Name+" --remove-services, or delete the Service first", "%s: CloudStack deletes only what it made", what)
+	default:
+		c.add(Warning, "leftover", object, "when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source NAT",
+			"%s; no Service of the cluster is known to use it", what)
+	}
+}
+
+// guests checks that nobody else uses the network that goes with the cluster.
+func (c *check) guests() {
+	var others []string
+	for _, vm := range c.NetworkVMs {
+		if !slices.Contains(c.Cluster.VMs, vm.ID) {
+			others = append(others, vm.Name)
+		}
+	}
+	slices.Sort(others)
+	if len(others) > 0 {
+		c.add(Error, "network-guests", "network "+c.Cluster.NetworkName, "delete these VMs, or remove them from the network",
+			"CloudStack made it and deletes it with the cluster, but other VMs use it: %s", strings.Join(others, ", "))
+	}
+	for _, vm := range c.Cluster.Nodes {
+		if vm.External {
+			c.add(Error, "node-external", "VM "+vm.Name, "remove it from the cluster first", "it was added to the cluster by hand; CloudStack refuses to delete a cluster with such nodes")
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,25 +22,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
-
-// Input is the content of a bundle.
-type Input struct {
-	Env    *check.Env
-	Report check.Report
-	Facts  *check.Facts
-	// KeepNames leaves names and addresses readable; secrets go in any case.
-	KeepNames bool
-}
 
 // File is one file of a bundle.
 type File struct {
@@ -50,14 +43,11 @@ type File struct {
 // Folder is the directory inside the archive.
 func Folder(at time.Time) string { return "csccm-support-" + at.UTC().Format("20060102-150405") }
 
-// Files makes the content of a bundle, index.html first.
-func Files(in Input) ([]File, error) {
-	var secrets []string
-	if c := in.Env.CloudConfig; c != nil {
-		secrets = []string{c.APIKey, c.SecretKey}
-	}
-	r := newRedactor(secrets, in.KeepNames)
-	in.learnNames(r)
+// Files makes the content of a bundle, index.html first. keepNames leaves names and addresses readable; secrets go in
+// any case.
+func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) {
+	r := newRedactor([]string{f.Config.APIKey, f.Config.SecretKey}, keepNames)
+	learnNames(r, f)
 	var shown struct { // as redacted
 		status   status.Status
 		snapshot model.Snapshot
@@ -67,9 +57,9 @@ func Files(in Input) ([]File, error) {
 		name      string
 		value, to any
 	}{
-		{"report.json", in.Report, nil}, {"status.json", status.New(in.Env, in.Report, in.Facts), &shown.status},
-		{"snapshot.json", in.snapshot(), &shown.snapshot}, {"controllers.json", in.Facts.Controllers, nil},
-		{"pods.json", podEntries(in.Facts), nil}, {"revisions.json", in.Facts.Records, nil},
+		{"report.json", checks, nil}, {"status.json", status.New(checks, f), &shown.status},
+		{"snapshot.json", snapshot(checks, f), &shown.snapshot}, {"controllers.json", f.Controllers, nil},
+		{"pods.json", podEntries(f), nil}, {"revisions.json", f.Records, nil},
 	} {
 		clean, err := r.value(part.value)
 		if err != nil {
@@ -84,16 +74,14 @@ func Files(in Input) ([]File, error) {
 		}
 		files = append(files, File{part.name, append(raw, '\n')})
 	}
-	for i, l := range in.Facts.Logs {
+	for i, l := range f.Logs {
 		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
 	}
 	var index, text bytes.Buffer
 	if err := page.Export(&index, shown.snapshot); err != nil {
 		return nil, fmt.Errorf("index.html: %w", err)
 	}
-	if err := shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true); err != nil {
-		return nil, fmt.Errorf("status.txt: %w", err)
-	}
+	_ = shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true) // into memory
 	files = append([]File{{"index.html", index.Bytes()}, {"status.txt", text.Bytes()}}, files...)
 	for i := range files {
 		files[i].Body = []byte(terminal.Plain(string(files[i].Body))) // somebody reads them on a terminal
@@ -102,54 +90,32 @@ func Files(in Input) ([]File, error) {
 }
 
 // learnNames registers the names of this cluster for redaction.
-func (in *Input) learnNames(r *redactor) {
-	f := in.Facts
+func learnNames(r *redactor, f *check.Facts) {
 	r.keep[f.CloudStackVersion] = true
-	for i := range f.Nodes {
-		r.name("node", f.Nodes[i].Name)
-	}
-	for i := range f.Services {
-		s := &f.Services[i]
-		r.name("service", s.Name)
-		if s.Namespace != corev1.NamespaceDefault && s.Namespace != "kube-system" {
-			r.name("namespace", s.Namespace)
-		}
-	}
+	r.name("node", cloudapi.Names(f.Nodes, func(n *corev1.Node) string { return n.Name })...)
+	r.name("service", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Name })...)
+	r.name("namespace", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Namespace })...)
 	if f.VMs != nil {
 		for _, vm := range f.VMs.All() {
 			r.name("node", vm.Name) // the same as the node's, most often
 			r.name("zone", vm.ZoneName)
 			r.name("account", vm.Account)
-			for _, n := range vm.NICs {
-				r.name("network", n.NetworkName)
-			}
+			r.name("network", cloudapi.Names(vm.NICs, func(n *cloudstack.NIC) string { return n.NetworkName })...)
 		}
 	}
-	in.learnDeleted(r)
-	for i := range f.Forwards {
-		r.name("node", f.Forwards[i].VMName)
-	}
-	for i := range f.Networks {
-		r.name("network", f.Networks[i].Name)
-	}
+	learnDeleted(r, f)
+	r.name("node", cloudapi.Names(f.Forwards, func(p *cloudstack.PortForwarding) string { return p.VMName })...)
+	r.name("network", cloudapi.Names(f.Networks, func(n *cloudstack.Network) string { return n.Name })...)
 	if o := f.Owner; o != nil {
 		r.name("user", o.Username)
 		r.name("account", o.Account)
-		for _, part := range strings.Split(o.Domain, "/") { // a path or the last name of it
-			if part != credentials.DefaultDomain { // every CloudStack has it
-				r.name("domain", part)
-			}
-		}
+		r.name("domain", strings.Split(o.Domain, "/")...) // a path or the last name of it
 	}
-	if c := in.Env.Cluster; c != nil {
-		r.name("context", c.Context)
-		r.name("user", c.User)
-	}
-	if c := in.Env.CloudConfig; c != nil {
-		r.name("project", c.ProjectID)
-		r.name("zone", c.Zone)
-		r.name("cluster", c.ClusterID)
-	}
+	r.name("context", f.Context)
+	r.name("user", f.User)
+	r.name("project", f.Config.ProjectID)
+	r.name("zone", f.Config.Zone)
+	r.name("cluster", f.Config.ClusterID)
 	r.ready()
 }
 
@@ -158,17 +124,17 @@ func (in *Input) learnNames(r *redactor) {
 var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"([^"\\]+)|checking if (node) (\S+) (?:exists|is shutdown)`)
 
 // learnDeleted registers the names of Services and Nodes that Events, tags and logs still tell of.
-func (in *Input) learnDeleted(r *redactor) {
+func learnDeleted(r *redactor, f *check.Facts) {
 	var texts []string
-	for i := range in.Facts.Events {
-		if e := &in.Facts.Events[i]; decide.FromCloud(e) {
+	for i := range f.Events {
+		if e := &f.Events[i]; check.FromCloud(e) {
 			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
 		}
 	}
-	for i := range in.Facts.Addresses {
-		texts = append(texts, fmt.Sprintf("service %q", in.Facts.Addresses[i].Tags[plan.TagService]))
+	for i := range f.Addresses {
+		texts = append(texts, fmt.Sprintf("service %q", f.Addresses[i].Tags[plan.TagService]))
 	}
-	for _, l := range in.Facts.Logs {
+	for _, l := range f.Logs {
 		for _, line := range l.Lines {
 			texts = append(texts, line.Message)
 			for _, key := range slices.Sorted(maps.Keys(line.Values)) {
@@ -177,20 +143,17 @@ func (in *Input) learnDeleted(r *redactor) {
 		}
 	}
 	for _, m := range deletedName.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
-		for _, name := range strings.FieldsFunc(m[2]+m[4], func(c rune) bool { return strings.ContainsRune(`[], /:"`, c) }) {
-			if name != corev1.NamespaceDefault && name != "kube-system" {
-				r.name(strings.ToLower(m[1]+m[3]), name)
-			}
-		}
+		names := strings.FieldsFunc(m[2]+m[4], func(c rune) bool { return strings.ContainsRune(`[], /:"`, c) })
+		r.name(strings.ToLower(m[1]+m[3]), names...)
 	}
 }
 
 // snapshot is what csccm ui shows: index.html draws it for a browser without a network.
-func (in *Input) snapshot() model.Snapshot {
-	f := picture.OfInspection(in.Facts, &in.Report)
-	f.Title = "csccm support bundle, " + in.Facts.At.UTC().Format(time.RFC3339)
-	f.Services, f.Events, f.AllRules = listedServices(f.Services), listedEvents(f.Events), in.Facts.Rules
-	return picture.Of(&f)
+func snapshot(checks check.Report, f *check.Facts) model.Snapshot {
+	p := picture.OfInspection(f, &checks)
+	p.Title = "csccm support bundle, " + f.At.UTC().Format(time.RFC3339)
+	p.Services, p.Events, p.AllRules = listedServices(p.Services), listedEvents(p.Events), f.Rules
+	return picture.Of(&p)
 }
 
 // Write packs files into a tar.gz with one folder.
@@ -200,14 +163,83 @@ func Write(w io.Writer, at time.Time, files []File) error {
 	for _, f := range files {
 		h := &tar.Header{Name: Folder(at) + "/" + f.Name, Mode: 0o600, Size: int64(len(f.Body)), ModTime: at.UTC().Truncate(time.Second), Typeflag: tar.TypeReg}
 		if err := t.WriteHeader(h); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
+			return err
 		}
 		if _, err := t.Write(f.Body); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
+			return err
 		}
 	}
-	if err := t.Close(); err != nil {
-		return err
+	return errors.Join(t.Close(), z.Close())
+}
+
+// ourAnnotations are the beginnings of the annotations that the controller reads and writes.
+var ourAnnotations = []string{"service.beta.kubernetes.io/cloudstack-", "csccm.io/"}
+
+// listedServices are the Services with what may leave the cluster of them.
+func listedServices(services []corev1.Service) []corev1.Service {
+	out := slices.Clone(services)
+	for i := range out {
+		out[i].Annotations = maps.Clone(out[i].Annotations)
+		maps.DeleteFunc(out[i].Annotations, func(key, _ string) bool {
+			return !slices.ContainsFunc(ourAnnotations, func(p string) bool { return strings.HasPrefix(key, p) })
+		})
+		out[i].Spec.LoadBalancerSourceRanges = nil
 	}
-	return z.Close()
+	return out
+}
+
+type podEntry struct {
+	Name       string   `json:"name"`
+	Node       string   `json:"node"`
+	Phase      string   `json:"phase"`
+	Containers []string `json:"containers"`
+}
+
+func podEntries(f *check.Facts) []podEntry {
+	out := []podEntry{}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		e := podEntry{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
+		for j := range p.Status.ContainerStatuses {
+			s := &p.Status.ContainerStatuses[j]
+			state := "running"
+			switch {
+			case s.State.Waiting != nil:
+				state = "waiting: " + s.State.Waiting.Reason
+			case s.State.Terminated != nil:
+				state = fmt.Sprintf("ended with %d: %s", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+			}
+			e.Containers = append(e.Containers, fmt.Sprintf("%s image %s ready=%t restarts=%d %s", s.Name, s.Image, s.Ready, s.RestartCount, state))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func listedEvents(events []corev1.Event) []corev1.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !check.FromCloud(&e) })
+}
+
+// logValues are the keys of log lines whose values are taken along.
+var logValues = []string{
+	"err", "error", "remedy", "retryIn", "scope", "node", "nodes", "vm", "service", "action", "zone", "hint", "lease", "identity", "reason", "type",
+	"object", "controller", "key", "count", "duration",
+}
+
+// logText writes the lines of a log with the values that may leave the cluster.
+func logText(lines []podlog.Line) string {
+	var b strings.Builder
+	for i := range lines {
+		l := &lines[i]
+		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, terminal.Line(l.Message))
+		for _, key := range slices.Sorted(maps.Keys(l.Values)) {
+			text := "..."
+			if slices.Contains(logValues, key) {
+				text = fmt.Sprintf("%q", l.Values[key])
+			}
+			fmt.Fprintf(&b, " %s=%s", key, text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }

@@ -13,6 +13,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
 )
 
 // redactor makes text fit to leave the cluster: known secrets and what looks like one are removed, and
@@ -40,11 +45,17 @@ func newRedactor(secrets []string, keepNames bool) *redactor {
 	return r
 }
 
-// name makes a name known, with the kind that its pseudonym begins with.
-func (r *redactor) name(kind, name string) {
-	// One letter, or a number, is in every text; it identifies nobody.
-	if len(name) > 1 && strings.ContainsFunc(name, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }) {
-		r.names[name] = r.pseudonym(kind, name)
+// everybodys are names that every cluster and every CloudStack has.
+var everybodys = []string{corev1.NamespaceDefault, metav1.NamespaceSystem, credentials.DefaultDomain}
+
+// name makes names known, with the kind that their pseudonyms begin with.
+func (r *redactor) name(kind string, names ...string) {
+	for _, name := range names {
+		// One letter, or a number, is in every text; it identifies nobody.
+		letters := strings.ContainsFunc(name, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
+		if len(name) > 1 && letters && !slices.Contains(everybodys, name) {
+			r.names[name] = r.pseudonym(kind, name)
+		}
 	}
 }
 

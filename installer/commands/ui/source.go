@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/picture"
@@ -231,14 +230,14 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 		s.secrets = append(s.secrets, key, f.Config.SecretKey)
 		s.clean = remember(s.o.Redact(s.secrets))
 	}
-	if f.Err(decide.Pods) == nil {
+	if f.Err(check.Pods) == nil {
 		s.known.Pods, s.known.Kubelets, s.known.Logs = f.Pods, f.Kubelets, f.Logs
 	}
 	err := f.NoCloudErr
 	if f.NoCloud != "" {
 		err = errors.New(f.NoCloud)
 	}
-	for _, part := range []decide.Source{decide.VMs, decide.Networks, decide.Addresses, decide.AllRules, decide.Forwards} {
+	for _, part := range []check.Source{check.VMs, check.Networks, check.Addresses, check.AllRules, check.Forwards} {
 		err = cmp.Or(err, f.Err(part))
 	}
 	if answered(&s.cloud, err); err == nil {
@@ -283,7 +282,7 @@ func (s *Source) publish() {
 		for _, code := range slices.Sorted(maps.Keys(s.findings)) {
 			p.Findings = append(p.Findings, s.findings[code])
 		}
-		for source, part := range map[decide.Source]string{decide.Nodes: "objects", decide.Services: "objects", decide.Events: "timeline"} {
+		for source, part := range map[check.Source]string{check.Nodes: "objects", check.Services: "objects", check.Events: "timeline"} {
 			if err := s.facts.Err(source); err != nil && s.kube.State == model.SourceOK {
 				lacks(part, err.Error(), "give the user the rights of docs/csccm-rights.yaml, or name another with --context")
 			}

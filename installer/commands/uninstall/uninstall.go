@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cloud-provider/service/helpers"
 
-	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -155,7 +155,7 @@ func (u *run) services(ctx context.Context) (err error) {
 			held++
 		}
 		names = append(names, s.Namespace+"/"+s.Name)
-		u.keep("load balancer of Service %s/%s in CloudStack: address %s with its rules", s.Namespace, s.Name, cmp.Or(strings.Join(tenants.Ingress(&s), ", "), "none shown"))
+		u.keep("load balancer of Service %s/%s in CloudStack: address %s with its rules", s.Namespace, s.Name, cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))
 	}
 	if len(names) > 0 && u.deployed && !u.OrphanLoadBalancers {
 		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",

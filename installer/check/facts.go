@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"strings"
@@ -85,13 +85,13 @@ type Setup struct {
 	Phase                 Phase
 	// Config is the cloud-config; one without an API URL where none is known.
 	Config cloudstack.Config
-	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault: then CS-001 fails rather
-	// than being skipped. Both zero: it can.
+	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault: then CS-001
+	// fails rather than being skipped. Both zero: it can.
 	NoCloud    string
 	NoCloudErr error
 	Manifest   string // the rendered chart that is about to be applied; "" where nothing is
-	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud controller
-	// manager for CCM-002 and CCM-003.
+	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud
+	// controller manager for CCM-002 and CCM-003.
 	Replaces []Object
 }
 

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"strings"
@@ -60,7 +60,7 @@ func TestMatches(t *testing.T) {
 
 func TestProviderIDs(t *testing.T) {
 	t.Parallel()
-	installed := func(f *Facts) { f.Phase = Installed }
+	installed := func(f *Facts) { f.Phase = PhaseInstalled }
 	nodes := ofNodes(nodeWith("a", providerID("external-cloudstack://"+idA)), nodeWith("b"))
 	expect{OK, "", nil}.of(t, "NODE-003", threeVMs, nodes)
 	expect{Warning, "1 node", []string{"Node b: never initialised"}}.of(t, "NODE-003", threeVMs, nodes, installed)

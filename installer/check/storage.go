@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"fmt"
@@ -33,8 +33,8 @@ type CSI struct {
 	Nodes        []storagev1.CSINode
 }
 
-// ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirrors keep, or by the
-// name in the driver's chart and manifests.
+// ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirrors keep, or by
+// the name in the driver's chart and manifests.
 func (w *Workload) ofDriver() bool {
 	return w.Kind == "Deployment" && (w.Name == "cloudstack-csi-controller" || slices.ContainsFunc(w.Images, func(image string) bool {
 		repository, _, _ := strings.Cut(path.Base(strings.Split(image, "@")[0]), ":")

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"errors"
@@ -148,7 +148,7 @@ func TestContact(t *testing.T) {
 // The check goes by the controller's own words.
 func TestContactWords(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("../../../pkg/provider/contact.go")
+	source, err := os.ReadFile("../../pkg/provider/contact.go")
 	require.NoError(t, err)
 	for _, words := range []string{contactMade, contactFailed, contactAgain} {
 		require.Contains(t, string(source), strconv.Quote(words))

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"cmp"
@@ -55,6 +55,24 @@ func about[T any, P interface {
 	return out
 }
 
+// when returns a text about an object if there is something to say; "" otherwise.
+func when(so bool, format string, args ...any) string {
+	if so {
+		return fmt.Sprintf(format, args...)
+	}
+	return ""
+}
+
+// find returns the first element of a list that is wanted; nil without one.
+func find[T any](list []T, wanted func(*T) bool) *T {
+	for i := range list {
+		if wanted(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
 // String returns kind and name.
 func (o Object) String() string {
 	if o.Namespace != "" {
@@ -100,8 +118,8 @@ func (f Finding) as(o Outcome) Finding {
 	return f
 }
 
-// Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has one
-// place, for their number with noun.
+// Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has
+// one place, for their number with noun.
 func (f Finding) Unless(objects []Object, noun, format string) Finding {
 	if len(objects) == 0 {
 		return f

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/csccm/csccm/installer/check/tenants"
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -40,16 +39,11 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) []Object {
 
 func ruleNames(f *Facts) Finding {
 	old := f.ruleObjects(func(it *lbrules.Item) string {
-		if it.Verdict == lbrules.VerdictRename {
-			return "Service " + it.Service
-		}
-		return ""
+		return when(it.Verdict == lbrules.VerdictRename, "Service %s", it.Service)
 	})
 	twice := f.ruleObjects(func(it *lbrules.Item) string {
-		if it.Verdict == lbrules.VerdictSurplus || it.Verdict == lbrules.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
-			return it.Reason
-		}
-		return ""
+		twice := it.Verdict == lbrules.VerdictDuplicate && (it.Service != "" || it.OurNodes)
+		return when(twice || it.Verdict == lbrules.VerdictSurplus, "%s", it.Reason)
 	})
 	out := Passf("none")
 	if len(old) > 0 {
@@ -60,10 +54,8 @@ func ruleNames(f *Facts) Finding {
 
 func orphans(f *Facts) Finding {
 	objects := f.ruleObjects(func(it *lbrules.Item) string {
-		if it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign {
-			return "all its members are nodes of this cluster"
-		}
-		return ""
+		orphan := it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign
+		return when(orphan, "all its members are nodes of this cluster")
 	})
 	for _, a := range f.Addresses {
 		uid, cluster := a.Tags[plan.TagServiceUID], a.Tags[plan.TagCluster]
@@ -76,13 +68,14 @@ func orphans(f *Facts) Finding {
 	return Passf("none").Unless(objects, "object", "%s without a Service")
 }
 
-// services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that are Ready.
+// services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that
+// are Ready.
 func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
 	var objects []Object
 	var remedies []string
 	checked, trusted := 0, 0
-	for _, s := range tenants.Balanced(f.Services) {
+	for _, s := range Balanced(f.Services) {
 		name := s.Namespace + "/" + s.Name
 		p := f.Planned[name]
 		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)

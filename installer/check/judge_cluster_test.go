@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"errors"
@@ -126,10 +126,10 @@ func TestReleases(t *testing.T) {
 	}
 	secret := []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}
 	expect{OK, "is not in namespace", nil}.of(t, "HELM-001")
-	expect{OK, "revision 2: deployed", nil}.of(t, "HELM-001", record("deployed", Installed))
-	expect{"", "pending-upgrade", secret}.of(t, "HELM-001", record("pending-upgrade", Installed))
-	expect{"", "failed", secret}.of(t, "HELM-001", record("failed", Installed))
-	expect{Warning, "pending-install", secret}.of(t, "HELM-001", record("pending-install", Preflight))
+	expect{OK, "revision 2: deployed", nil}.of(t, "HELM-001", record("deployed", PhaseInstalled))
+	expect{"", "pending-upgrade", secret}.of(t, "HELM-001", record("pending-upgrade", PhaseInstalled))
+	expect{"", "failed", secret}.of(t, "HELM-001", record("failed", PhaseInstalled))
+	expect{Warning, "pending-install", secret}.of(t, "HELM-001", record("pending-install", PhasePreflight))
 
 	key := strings.Repeat("AbC123_-", 10)
 	found := expect{"", "1 record", []string{"Secret sh.helm.release.v1.x.v2: revision 2"}}

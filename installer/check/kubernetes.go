@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"fmt"
@@ -145,8 +145,8 @@ func podSecurity(f *Facts) Finding {
 	return Passf("namespace %s allows what the Pods need", f.Namespace)
 }
 
-// hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the host's
-// network. It is true where neither is known, as by the chart's default.
+// hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the
+// host's network. It is true where neither is known, as by the chart's default.
 func (f *Facts) hostNetwork() bool {
 	manifest := f.Manifest
 	if r := f.Deployed(); manifest == "" && r != nil {

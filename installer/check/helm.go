@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"encoding/json"
@@ -18,13 +18,7 @@ import (
 )
 
 // Deployed returns the revision that is deployed; nil without one.
-func (f *Facts) Deployed() *helm.Release {
-	i := slices.IndexFunc(f.Records, func(r helm.Release) bool { return r.Deployed() })
-	if i < 0 {
-		return nil
-	}
-	return &f.Records[i]
-}
+func (f *Facts) Deployed() *helm.Release { return find(f.Records, (*helm.Release).Deployed) }
 
 // recordOf names the Secret in which Helm stores a revision.
 func recordOf(r *helm.Release) string {
@@ -41,7 +35,7 @@ func settledRelease(f *Facts) Finding {
 	}
 	out := Problemf("release %s, revision %d: %s", f.Release, last.Revision, last.Status).
 		About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)})
-	if f.Phase == Preflight {
+	if f.Phase == PhasePreflight {
 		out.Outcome = Warning // the installation that follows judges it
 	}
 	return out

@@ -1,13 +1,14 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package check
 
 import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,11 +19,12 @@ import (
 func TestDecisionsArePure(t *testing.T) {
 	t.Parallel()
 	forbidden := regexp.MustCompile(`^"(context|os|os/.*|net/.*|k8s\.io/client-go/.*|.*/errgroup)"$`)
+	readers := []string{"connect.go", "engine.go", "reading.go", "sources.go"}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	require.Greater(t, len(files), 10)
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
+		if strings.HasSuffix(file, "_test.go") || slices.Contains(readers, file) {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

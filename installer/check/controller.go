@@ -1,0 +1,449 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apilabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/service"
+)
+
+// manyRestarts is how often a container may have restarted before a check mentions it.
+const manyRestarts = 3
+
+func podsReady(f *Facts) Finding {
+	var wanted, ready int32
+	var down []Object
+	var images []string
+	for _, w := range f.Ours() {
+		wanted, ready = wanted+w.Wanted, ready+w.Ready
+		images = append(images, w.Images...)
+		if w.Ready < w.Wanted || w.Wanted == 0 {
+			down = append(down, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
+		}
+	}
+	down = append(down, about("Pod", f.Pods, notReady)...)
+	odd := about("Pod", f.Pods, func(p *corev1.Pod) string {
+		for _, image := range imagesOf(&p.Spec) {
+			if !slices.Contains(images, image) {
+				return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(images, ", "))
+			}
+		}
+		if c := find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); c != nil {
+			return fmt.Sprintf("restarted %d times", c.RestartCount)
+		}
+		return ""
+	})
+	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(down...)
+	switch {
+	case len(f.Ours()) == 0:
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
+	case len(down)+len(odd) == 0:
+		return Passf("%s", english.Plural(int(ready), "Pod", ""))
+	case len(down) == 0:
+		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
+	case ready > 0:
+		out.Outcome = Warning // another Pod works
+	case wanted == 0:
+		return out.Fix("restore what the release says: `csccm upgrade`")
+	}
+	return out
+}
+
+// notReady says why a Pod is not ready; "" when it is.
+func notReady(p *corev1.Pod) string {
+	if cluster.PodReady(p) {
+		return ""
+	}
+	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "), "not ready, phase "+string(p.Status.Phase))
+}
+
+// leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
+const leaseGrace = 15 * time.Second
+
+func leader(f *Facts) Finding {
+	var fresh, stale []Object
+	var holds *coordinationv1.Lease
+	for i := range f.Leases {
+		l := &f.Leases[i]
+		if !IsElection(l) {
+			continue
+		}
+		age := f.At.Sub(l.Spec.RenewTime.Time)
+		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
+		if age > leaseGrace+time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
+			stale = append(stale, o)
+		} else {
+			fresh, holds = append(fresh, o), l
+		}
+	}
+	switch {
+	case len(fresh) == 0 && len(stale) == 0:
+		return Problemf("nobody holds a lease")
+	case len(fresh) == 0:
+		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", restart, showLog)
+	case len(fresh) > 1:
+		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
+	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
+		return Problemf("the leader is no Pod of this release").About(fresh...)
+	case holds.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return !holds.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
+	}):
+		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
+			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
+	}
+	return Passf("%s", fresh[0].Message).With("lease", fresh[0].String())
+}
+
+// IsElection reports whether a lease is held and belongs to a cloud controller manager.
+func IsElection(l *coordinationv1.Lease) bool {
+	return strings.Contains(l.Name, "cloud-controller-manager") && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" && l.Spec.RenewTime != nil
+}
+
+// heldByPod reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
+// name, or its node's with hostNetwork.
+func heldByPod(holder string, pods []corev1.Pod) bool {
+	host, _, _ := strings.Cut(holder, "_")
+	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
+}
+
+// loose reports whether a Pod is one of a cloud controller manager that no Deployment or DaemonSet makes: a static Pod
+// of the control plane, most of all. What has ended, such as the chart's self-test, acts no more.
+func loose(p *corev1.Pod) bool {
+	owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+	ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
+	return !owned && !ended && !ours && isController(p.Name, imagesOf(&p.Spec))
+}
+
+// otherControllers names csccm takeover only where the providers are those that it can replace.
+func otherControllers(f *Facts) Finding {
+	var found []Object
+	replaceable := true
+	for _, w := range f.Others() {
+		found = append(found, objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
+		replaceable = replaceable && w.replaceable
+	}
+	others := len(found)
+	found = append(found, about("Pod", f.SystemPods, func(p *corev1.Pod) string {
+		return when(loose(p), "a static Pod, which no Deployment makes; its file is in /etc/kubernetes/manifests of its node")
+	})...)
+	found = append(found, about("Node", f.Nodes, func(n *corev1.Node) string {
+		return when(kubelet.RunsCloudController(n), "its k3s or RKE2 server runs the built-in cloud controller")
+	})...)
+	if len(found) == 0 {
+		return Passf("none")
+	}
+	out := Problemf("another cloud controller manager is there").About(found...)
+	if replaceable && others == len(found) {
+		return out.Fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
+	}
+	return out
+}
+
+func answers(f *Facts) Finding {
+	if len(f.Answers) == 0 {
+		return Skipf("the release has no Pod")
+	}
+	var sick, silent []Object
+	for _, a := range f.Answers {
+		switch {
+		case a.Sick != "":
+			sick = append(sick, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%s", a.Sick))
+		case a.Err != nil && notReady(a.Pod) != "": // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
+			silent = append(silent, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%v", a.Err))
+		}
+	}
+	if len(sick) == 0 && len(silent) > 0 {
+		return Unknownf("%s could not be asked", english.Plural(len(silent), "Pod", "")).About(silent...)
+	}
+	return Passf("%s", english.Plural(len(f.Answers), "Pod", "")).Unless(sick, "Pod", "%s not healthy").About(silent...)
+}
+
+func placement(f *Facts) Finding {
+	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })
+	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
+		worker := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
+		return when(control && worker, "runs on node %s, which is no control plane node", p.Spec.NodeName)
+	})
+	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).
+		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
+}
+
+func madeByCKS(f *Facts) Finding {
+	var without []Object
+	for _, v := range f.Kubelets {
+		if v.Verdict == kubelet.NotExternal {
+			without = append(without, objectf("Node", "", v.Node, "its kubelet is not external; CKS adds nodes so"))
+		}
+	}
+	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
+	switch {
+	case f.Distribution != cluster.CKS:
+		return Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy)
+	case named && len(without) == 0:
+		return Passf("made by CKS; its provider stays away, and all kubelets are external")
+	case named && node.Adopts(f.Pods):
+		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds")
+	}
+	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
+	if !named {
+		out.Message += ", which installs its own provider again as long as no Pod is named cloud-controller-manager"
+	}
+	return out.About(without...)
+}
+
+// Workload is a Deployment or DaemonSet of any namespace.
+type Workload struct {
+	Kind        string   `json:"kind"`
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Images      []string `json:"images"`
+	Wanted      int32    `json:"wanted"` // Pods
+	Ready       int32    `json:"ready"`
+	Ours        bool     `json:"ours"` // of the release
+	labels      map[string]string
+	selector    *metav1.LabelSelector
+	words       []string        // commands and arguments
+	volumes     []corev1.Volume // of the Pods
+	replaceable bool            // csccm takeover can take its place
+}
+
+// WorkloadOf converts what was read.
+func WorkloadOf(w *cluster.Workload) Workload {
+	var words []string
+	for i := range w.Pod.Containers {
+		words = append(words, cluster.Arguments(&w.Pod.Containers[i])...)
+	}
+	return Workload{
+		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready, labels: w.Meta.Labels,
+		selector: w.Selector, words: words, volumes: w.Pod.Volumes, replaceable: family.Replaces(w.Pod, w.Meta.Name),
+	}
+}
+
+func imagesOf(pod *corev1.PodSpec) []string {
+	var out []string
+	for i := range pod.Containers {
+		out = append(out, pod.Containers[i].Image)
+	}
+	return out
+}
+
+// RegisteredAs returns the name under which the controller keeps the cluster's entry in CloudStack's UI; "" if it keeps
+// none.
+func (w *Workload) RegisteredAs() string {
+	name, _ := cluster.Argument(w.words, "register-cluster")
+	return name
+}
+
+// controllerName matches the names and images of cloud controller managers.
+var controllerName = regexp.MustCompile("cloud-controller-manager|cloudstack-kubernetes-provider|leaseweb-ccm")
+
+// isController reports whether a name or an image is that of a cloud controller manager.
+func isController(name string, images []string) bool {
+	return slices.ContainsFunc(append(slices.Clone(images), name), controllerName.MatchString)
+}
+
+// Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods,
+// and the Deployments of the CSI driver.
+func (f *Facts) Sort(workloads []Workload) {
+	for _, w := range workloads {
+		w.Ours = w.Namespace == f.Namespace && cluster.InRelease(w.labels, f.Release)
+		if w.Ours || w.Wanted > 0 && isController(w.Name, w.Images) {
+			f.Controllers = append(f.Controllers, w)
+		}
+		if w.ofDriver() {
+			f.CSI = append(f.CSI, w)
+		}
+	}
+}
+
+// Ours are the release's workloads.
+func (f *Facts) Ours() []Workload {
+	return slices.DeleteFunc(slices.Clone(f.Controllers), func(w Workload) bool { return !w.Ours })
+}
+
+// Others are the cloud controller managers that are not to be there.
+func (f *Facts) Others() []Workload {
+	return slices.DeleteFunc(slices.Clone(f.Controllers), func(w Workload) bool {
+		return w.Ours || slices.ContainsFunc(f.Replaces, func(o Object) bool { return o.Kind == w.Kind && o.Namespace == w.Namespace && o.Name == w.Name })
+	})
+}
+
+// Words returns the command and arguments of the release's controller.
+func (f *Facts) Words() []string {
+	for _, w := range f.Ours() {
+		return w.words
+	}
+	return nil
+}
+
+// OwnPods returns the Pods of the release's workloads.
+func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || !slices.ContainsFunc(f.Ours(), func(w Workload) bool {
+			selector, err := metav1.LabelSelectorAsSelector(w.selector) // of nil: nothing
+			return err == nil && p.Namespace == w.Namespace && selector.Matches(apilabels.Set(p.Labels))
+		})
+	})
+}
+
+// eventWindow is how far back Events count.
+const eventWindow = time.Hour
+
+// cloudComponents report Events of cloud controllers.
+var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+
+// successes are the reasons that end what a warning began.
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced", string(node.ReasonInService), string(node.ReasonAdopted)}
+
+func openErrors(f *Facts) Finding {
+	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
+	for i := range f.Events {
+		e := &f.Events[i]
+		open := e.Type == corev1.EventTypeWarning && f.At.Sub(EventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
+		if open || slices.Contains(successes, e.Reason) {
+			key := corev1.ObjectReference{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+			if was := last[key]; was == nil || cmp.Or(EventTime(e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
+				last[key] = e
+			}
+		}
+	}
+	var objects []Object
+	for o, e := range last {
+		if !slices.Contains(successes, e.Reason) {
+			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s", e.Reason, f.At.Sub(EventTime(e)).Round(time.Second), OneLine(e.Message)))
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
+	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
+}
+
+// over reports whether a warning is over although no later Event says so, as of drift that was repaired: its object is
+// gone, or has become well.
+func (f *Facts) over(e *corev1.Event) bool {
+	o := &e.InvolvedObject
+	if o.Kind == "Service" && f.Err(Services) == nil {
+		s := find(f.Services, func(s *corev1.Service) bool {
+			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == o.UID)
+		})
+		if s == nil {
+			return true
+		}
+		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
+		return c != nil && c.Status == "True" && (repaired || !EventTime(e).After(c.LastTransitionTime.Time))
+	}
+	if o.Kind == "Node" && f.Err(Nodes) == nil {
+		n := find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })
+		if n == nil {
+			return true
+		}
+		_, hasVM := f.VM(n)
+		return hasVM && node.Ready(n) && initialised(n)
+	}
+	return false
+}
+
+// FromCloud reports whether a cloud controller reported an Event.
+func FromCloud(e *corev1.Event) bool {
+	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
+}
+
+// EventTime is when an Event was last seen.
+func EventTime(e *corev1.Event) time.Time {
+	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
+	if e.Series != nil {
+		times = append(times, e.Series.LastObservedTime.Time)
+	}
+	return slices.MaxFunc(times, time.Time.Compare)
+}
+
+// OneLine returns a text with single spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// ofCKS is a check that makes one finding of those of a rule of ckscheck, which needs a subject that cannot always be
+// read.
+func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
+	return func(f *Facts) Finding {
+		if f.CKS == nil {
+			return Skipf("%s", f.NotCKS)
+		}
+		out := Warnf("")
+		var remedies []string
+		for _, found := range rule(f.CKS) {
+			if found.Severity == ckscheck.NotChecked {
+				continue
+			}
+			if found.Severity == ckscheck.Error {
+				out.Outcome = ""
+			}
+			if found.Reference != "" {
+				found.What += " (" + found.Reference + ")"
+			}
+			out = out.About(objectf("KubernetesCluster", "", f.CKS.Cluster.Name, "%s: %s", found.Object, found.What))
+			if !slices.Contains(remedies, found.Remedy) {
+				remedies = append(remedies, found.Remedy)
+			}
+		}
+		why, unread := f.CKS.Unread[subject]
+		switch {
+		case len(out.Objects) > 0:
+			out.Message = english.Plural(len(out.Objects), "problem", "") + " of cluster " + f.CKS.Cluster.Name
+			return out.Fix("%s", strings.Join(remedies, "; "))
+		case unread:
+			return Skipf("not checked: %s: %s", subject, why)
+		}
+		return Passf("%s", well)
+	}
+}
+
+// cksLeftovers believes only tags: other clusters can be in the same network.
+func cksLeftovers(f *Facts) Finding {
+	if f.CKS == nil {
+		return Skipf("%s", f.NotCKS)
+	}
+	k := *f.CKS
+	k.Balancers, k.Services = f.AllRules, f.Services
+	k.Addresses = slices.DeleteFunc(slices.Clone(f.Addresses), func(a cloudstack.PublicIP) bool {
+		return a.AssociatedNetworkID != k.Cluster.NetworkID
+	})
+	living := 0
+	var stale []Object
+	for _, l := range ckscheck.Leftovers(&k) {
+		switch {
+		case l.Living:
+			living++
+		case l.Allocated && slices.Contains(f.ClusterIDs, l.Address.Tags[plan.TagCluster]):
+			stale = append(stale, objectf("PublicIpAddress", "", l.Address.Address,
+				"acquired for %s, which is gone; id %s", l.Address.Tags[plan.TagService], l.Address.ID))
+		}
+	}
+	out := Passf("deleting the cluster would leave nothing behind")
+	if living > 0 {
+		out = Passf("deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too",
+			english.Plural(living, "address", ""))
+	}
+	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
+}

@@ -1,0 +1,396 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/cloud-provider/node/helpers"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// eachNode is a check that names the nodes about which say has something to say; format has one place for their number.
+func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
+	return func(f *Facts) Finding {
+		objects := about("Node", f.Nodes, func(n *corev1.Node) string { return say(f, n) })
+		return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", format)
+	}
+}
+
+func kubelets(f *Facts) Finding {
+	objects, fix := map[kubelet.Verdict][]Object{}, map[kubelet.Verdict]string{}
+	evidence := map[string]string{}
+	for _, v := range f.Kubelets {
+		evidence["Node "+v.Node] = string(v.Verdict) + ": " + v.Reason()
+		objects[v.Verdict] = append(objects[v.Verdict], objectf("Node", "", v.Node, "%s (%s)", v.Verdict, v.Reason()))
+		fix[v.Verdict] = v.Remedy
+	}
+	not, unclear := objects[kubelet.NotExternal], objects[kubelet.Unknown]
+	all := english.Plural(len(f.Kubelets), "node", "")
+	out := Passf("%s", all)
+	switch {
+	case len(not) > 0 && node.Adopts(f.Pods):
+		out = Passf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), all)
+	case len(not) > 0:
+		out = Problemf("%d of %s without it", len(not), all).About(append(not, unclear...)...).Fix("%s", fix[kubelet.NotExternal])
+	case len(unclear) > 0:
+		out = Unknownf("not known of %d of %s", len(unclear), all).About(unclear...).Fix("%s", fix[kubelet.Unknown])
+	}
+	out.Evidence = evidence
+	return out
+}
+
+func machines(f *Facts) Finding {
+	count := english.Plural(len(f.Nodes), "node", "")
+	all := make([]*corev1.Node, len(f.Nodes))
+	for i := range f.Nodes {
+		all[i] = &f.Nodes[i]
+	}
+	out := Passf("%s in %s", count, f.VMs.Scope())
+	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
+		vm, err := node.Match(f.VMs, n)
+		if err == nil {
+			err = node.Unshared(&vm, n, all)
+		}
+		if err != nil {
+			return strings.TrimSuffix(withoutName(err, n)+"; "+likelyVM(n, f.VMs), "; ")
+		}
+		out = out.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
+		return ""
+	})
+	if len(objects) > 0 {
+		out.Outcome, out.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count)
+	}
+	return f.misplaced(out.About(objects...))
+}
+
+func providerIDs(f *Facts) Finding {
+	var odd []Object
+	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
+		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		vm, found := f.VMs.ByID(id)
+		_, hasVM := f.VM(n)
+		switch {
+		case err != nil:
+			return err.Error()
+		case kind.IsCloudStack() && !found:
+			return fmt.Sprintf("%q names no VM of %s", n.Spec.ProviderID, f.VMs.Scope())
+		case kind.IsCloudStack() && node.Gone(vm.State):
+			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
+		case kind.IsCloudStack():
+		case kind != node.KindNone:
+			odd = append(odd, objectf("Node", "", n.Name, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
+		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
+			odd = append(odd, objectf("Node", "", n.Name, "has no provider ID: it was never initialised"))
+		}
+		return ""
+	})
+	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	if len(wrong)+len(odd) > 0 {
+		out = Warnf("%s without a provider ID of CloudStack", english.Plural(len(odd), "node", "")).
+			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
+	}
+	if len(wrong) > 0 {
+		out = Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).
+			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
+	}
+	return f.misplaced(out.About(append(wrong, odd...)...))
+}
+
+// namesOf returns the names of objects as a command line has them.
+func namesOf(objects []Object) string {
+	return strings.Join(cloudapi.Names(objects, func(o *Object) string { return o.Name }), " ")
+}
+
+// patience is how long a node may take to be initialised.
+const patience = 2 * time.Minute
+
+func uninitialised(f *Facts, n *corev1.Node) string {
+	since := n.CreationTimestamp.Time // or when the taints were last written
+	for _, m := range n.ManagedFields {
+		if m.Time != nil && m.FieldsV1 != nil && m.Time.After(since) && strings.Contains(m.FieldsV1.GetRawString(), `"f:taints"`) {
+			since = m.Time.Time
+		}
+	}
+	age := f.At.Sub(since)
+	if !node.HasTaint(n) || age < patience {
+		return ""
+	}
+	text := fmt.Sprintf("tainted for %s", age.Round(time.Second))
+	if f.VMs == nil {
+		return text
+	}
+	vm, err := node.Match(f.VMs, n)
+	if err != nil {
+		return text + "; " + withoutName(err, n)
+	}
+	meta, err := node.Metadata(vm, node.Options{Node: n})
+	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); err == nil && len(ips) > 0 {
+		text += fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name, addressText(meta.NodeAddresses))
+	}
+	return text
+}
+
+func evicting(_ *Facts, n *corev1.Node) string {
+	return when(slices.ContainsFunc(n.Spec.Taints, node.Evicts), "has the taint with effect NoExecute")
+}
+
+// doomed: the controller deletes a Node by its provider ID alone.
+func doomed(f *Facts) Finding {
+	return f.misplaced(eachNode("%s would be deleted", func(f *Facts, n *corev1.Node) string {
+		_, kind, invalid := node.ParseProviderID(n.Spec.ProviderID)
+		_, err := node.Match(f.VMs, n)
+		if _, missing := errors.AsType[*node.NotFoundError](err); missing && !node.Ready(n) && invalid == nil && kind.IsCloudStack() {
+			return "is NotReady and " + withoutName(err, n)
+		}
+		return ""
+	})(f))
+}
+
+func notRunning(f *Facts, n *corev1.Node) string {
+	vm, ok := f.VM(n) // else NODE-002 says it
+	off := node.Off(vm.State) || vm.State == cloudstack.VMStopping || vm.State == cloudstack.VMError
+	return when(ok && off, "its VM %s is %s", vm.Name, vm.State)
+}
+
+// likelyVM says which VM a node without one is by its system UUID. It is a hint and no match: the controller goes by
+// provider ID and name alone. "" where none is.
+func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
+	vm, known := vms.ByID(n.Status.NodeInfo.SystemUUID)
+	return when(known && !node.Gone(vm.State), "by its system UUID it is VM %s (%s)", vm.Name, vm.ID)
+}
+
+// topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for,
+// and the label of the CSI driver for CloudStack.
+var topologyKeys = map[string]string{
+	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	ZoneKey: ZoneKey,
+}
+
+// wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The
+// instance type may also have the form of Apache's provider.
+func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
+	vm, ok := f.VM(n)
+	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Config.Region})
+	if !ok || err != nil {
+		return nil
+	}
+	if upstream := node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
+		meta.InstanceType = upstream
+	}
+	return map[string]string{
+		corev1.LabelTopologyZone: meta.Zone, corev1.LabelTopologyRegion: meta.Region, corev1.LabelInstanceTypeStable: meta.InstanceType,
+	}
+}
+
+// labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node can mount
+// when the nodes have what CloudStack says.
+func labels(f *Facts) Finding {
+	var after []corev1.Node
+	judged := 0
+	odd := about("Node", f.Nodes, func(n *corev1.Node) string {
+		want := f.wantedLabels(n)
+		relabelled := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{}}}
+		maps.Copy(relabelled.Labels, n.Labels)
+		for old, key := range topologyKeys {
+			if want[key] != "" {
+				relabelled.Labels[old] = want[key]
+			}
+		}
+		after = append(after, relabelled)
+		if want != nil { // else NODE-002 says it
+			judged++
+		}
+		var differ []string
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			have, labelled := n.Labels[key]
+			needed := key != corev1.LabelInstanceTypeStable && f.Phase == PhaseInstalled && initialised(n)
+			if want[key] != "" && have != want[key] && (labelled || needed) {
+				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, cmp.Or(have, "missing"), want[key]))
+			}
+		}
+		return strings.Join(differ, "; ")
+	})
+	stranded := about("PersistentVolume", f.Volumes, func(v *corev1.PersistentVolume) string { return stranded(v, after) })
+	switch {
+	case judged == 0:
+		return Skipf("no node has a VM")
+	case len(stranded) > 0:
+		return Problemf("%s bound to a zone or region that no node has", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, " +
+				"join a node of that zone, or move the data to a new volume")
+	}
+	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
+	if err := f.Err(Volumes); err != nil {
+		out = out.With("volumes", "not judged: "+err.Error())
+	}
+	return out.Unless(odd, "node", "%s with labels that CloudStack does not confirm")
+}
+
+// initialised reports whether the controller has initialised a node, or another provider for CloudStack.
+func initialised(n *corev1.Node) bool {
+	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
+}
+
+// stranded says which zone or region a volume requires, where none of the nodes has it; "" otherwise.
+func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+		return ""
+	}
+	var asks []string
+	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, e := range t.MatchExpressions {
+			if topologyKeys[e.Key] != "" {
+				asks = append(asks, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
+			}
+		}
+	}
+	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
+	if len(asks) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool { return selector.Match(&n) }) {
+		return ""
+	}
+	return strings.Join(slices.Compact(asks), ", ") + "; by CloudStack's data no node has it"
+}
+
+// addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one
+// that wrote it last. It leaves out nodes that the controller has not begun with, and those whose addresses it leaves
+// to the kubelet.
+func addresses(f *Facts) Finding {
+	var rules node.AddressRules
+	internal, _ := cluster.Argument(f.Words(), "node-internal-cidrs")
+	external, _ := cluster.Argument(f.Words(), "node-external-cidrs")
+	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
+	rules.External, _ = node.ParseCIDRs(external)
+	var odd []Object
+	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
+		vm, ok := f.VM(n)
+		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
+		if !ok || err != nil || len(meta.NodeAddresses) == 0 || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
+			return ""
+		}
+		have, want := addressText(n.Status.Addresses), addressText(meta.NodeAddresses)
+		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves, and none if it is
+		// not among them.
+		ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+		written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
+		if given && err == nil {
+			want = addressText(written)
+		}
+		switch {
+		case have == want:
+		case given && err != nil:
+			odd = append(odd, objectf("Node", "", n.Name,
+				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, ip, want))
+		case kubelet.WritesAddresses(n):
+			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
+		default:
+			odd = append(odd, objectf("Node", "", n.Name, "has %s, CloudStack has %s", have, want))
+		}
+		return ""
+	})
+	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	if len(odd) > 0 && len(fights) == 0 {
+		out = Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).
+			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", showLog)
+	}
+	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
+}
+
+// addressText is the list without names, in a fixed order.
+func addressText(addresses []corev1.NodeAddress) string {
+	var out []string
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
+			out = append(out, fmt.Sprintf("%s %s", a.Type, a.Address))
+		}
+	}
+	if len(out) == 0 {
+		return "no address"
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// Lost returns the nodes that have no VM here by provider ID or name, nor one of another name, where that are all or
+// most nodes: then the VMs are somewhere else, and deleting Nodes would delete a cluster that is well.
+func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
+	lost := slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+		_, err := node.Match(vms, &n)
+		missing, is := errors.AsType[*node.NotFoundError](err)
+		return !is || missing.State != "" || likelyVM(&n, vms) != ""
+	})
+	if 2*len(lost) <= len(nodes) {
+		return nil
+	}
+	return lost
+}
+
+// misplaced changes a problem with nodes without VMs where the VMs are somewhere else.
+func (f *Facts) misplaced(out Finding) Finding {
+	if lost := Lost(f.Nodes, f.VMs); out.Outcome == "" && len(lost) > 0 {
+		return elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
+	}
+	return out
+}
+
+// Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes:
+// vms are those there, and places returns where else VMs are. ok is false where all or most nodes have none.
+func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place credentials.Place, zone string, places func() []credentials.Place) (out Finding, ok bool) {
+	there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+		return !inventory.InZone(&vm, zone)
+	}))
+	lost := Lost(nodes, there)
+	if len(lost) == 0 {
+		return out, true
+	}
+	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), place).
+		About(about("Node", lost, func(*corev1.Node) string { return "has no VM there" })...)
+	if zone != "" {
+		out.Message += ", zone " + zone
+	}
+	place.VMs = vms // of all zones
+	return elsewhere(out, lost, append(slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() }), place)), false
+}
+
+// elsewhere adds to a finding about nodes without VMs where their VMs are.
+func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Finding {
+	counts := map[string]int{}
+	for _, p := range places {
+		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
+		for i := range lost {
+			if vm, err := node.Match(there, &lost[i]); err == nil {
+				counts[fmt.Sprintf("%s, zone %s (%s, --zone %s)", p, vm.ZoneName, p.Flag(), vm.ZoneName)]++
+			}
+		}
+	}
+	out.Message += "; wrong account, project or zone"
+	if len(counts) > 0 {
+		out.Message += ": VMs of the nodes are elsewhere"
+	}
+	for _, place := range slices.Sorted(maps.Keys(counts)) {
+		out.Message += fmt.Sprintf(", %d in %s", counts[place], place)
+	}
+	return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) " +
+		"that own the VMs of the nodes, or with keys of that account")
+}

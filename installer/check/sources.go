@@ -1,0 +1,407 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	lbrules "github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/installer/kube/rights"
+	planner "github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/service"
+)
+
+// ofKube and ofCloud are the sources of Kubernetes and of CloudStack, each with those that it needs.
+var (
+	ofKube = map[Source]sources{
+		Version: nil, Namespace: nil, Namespaces: nil, Nodes: nil, Distribution: {Nodes}, Kubelets: {Nodes}, Heartbeats: nil, Leases: nil,
+		Volumes: nil, Services: nil, Events: nil, Controllers: nil, Pods: {Controllers}, SystemPods: nil, Logs: {Pods}, Answers: {Pods},
+		Releases: nil, Rights: nil, Drift: nil, Admission: nil, ClusterIDs: {Controllers}, Driver: {Controllers, Volumes},
+	}
+	ofCloud = map[Source]sources{
+		Capabilities: nil, APIs: nil, Users: nil, Project: nil, Zones: nil, VMs: nil, Places: {Project, Nodes, VMs}, Networks: {Project},
+		Addresses: {Project}, Quota: {Project, APIs}, AllRules: {Project}, Forwards: {Project}, Balancers: {AllRules, Services},
+		Plans: {Services, Nodes, AllRules, VMs}, CKS: {Project, Nodes, VMs},
+	}
+	// tried are sources that are read before others if they can be.
+	tried = map[Source]sources{Rights: {Namespace}, Drift: {Releases}}
+)
+
+// allSources are those of Kubernetes and of CloudStack. Without an answer of the API server, or to the keys, no other
+// is asked for from there. Errors of Kubernetes say what is wrong with the way to the API server.
+func allSources() map[Source]source {
+	out := map[Source]source{}
+	for s, needs := range ofKube {
+		read := func(ctx context.Context, r *reading, f *Facts) error { return r.Cluster.Explain(r.readKube(ctx, s, f)) }
+		out[s] = source{append(sources{Version}, needs...), tried[s], read}
+	}
+	for s, needs := range ofCloud {
+		read := func(ctx context.Context, r *reading, f *Facts) error { return r.readCloud(ctx, s, f) }
+		out[s] = source{append(sources{Capabilities}, needs...), tried[s], read}
+	}
+	for _, first := range (sources{Version, Capabilities}) {
+		out[first] = source{read: out[first].read}
+	}
+	return out
+}
+
+func (r *reading) readKube(ctx context.Context, s Source, f *Facts) (err error) {
+	core, leases := r.Cluster.Kube.CoreV1(), r.Cluster.Kube.CoordinationV1().Leases
+	switch s {
+	case Version:
+		v, err := r.Cluster.Ping(ctx)
+		if err == nil {
+			f.Version = v.GitVersion
+		}
+		return err
+	case Distribution:
+		f.Distribution, f.DistributionBy, err = r.Cluster.Distribution(ctx, f.Nodes)
+	case Namespace:
+		f.NamespaceOf, err = core.Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
+	case Namespaces:
+		f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
+	case Nodes:
+		f.Nodes = cluster.List(ctx, &err, core.Nodes().List).Items
+		slices.SortFunc(f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	case Heartbeats:
+		f.Heartbeats = cluster.List(ctx, &err, leases(corev1.NamespaceNodeLease).List).Items
+	case Leases:
+		f.Leases = cluster.List(ctx, &err, leases(metav1.NamespaceSystem).List).Items
+		if f.Namespace != metav1.NamespaceSystem {
+			f.Leases = append(f.Leases, cluster.List(ctx, &err, leases(f.Namespace).List).Items...)
+		}
+	case Kubelets:
+		f.Kubelets = kubelet.Verify(ctx, r.Cluster, f.Nodes, r.ProbePod)
+	case Volumes:
+		f.Volumes = cluster.List(ctx, &err, core.PersistentVolumes().List).Items
+	case Services:
+		f.Services = cluster.List(ctx, &err, core.Services(metav1.NamespaceAll).List).Items
+		slices.SortFunc(f.Services, func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	case Events:
+		for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
+			o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
+			f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, core.Events(metav1.NamespaceAll).List).Items...)
+		}
+	case Controllers:
+		all, err := cluster.Workloads(ctx, r.Cluster.Kube, metav1.NamespaceAll, metav1.ListOptions{})
+		var workloads []Workload
+		for i := range all {
+			workloads = append(workloads, WorkloadOf(&all[i]))
+		}
+		f.Sort(workloads)
+		return err
+	case Pods:
+		f.Pods = f.OwnPods(cluster.List(ctx, &err, core.Pods(f.Namespace).List).Items)
+	case SystemPods: // where other providers and static Pods are
+		f.SystemPods = cluster.List(ctx, &err, core.Pods(metav1.NamespaceSystem).List).Items
+	case Logs:
+		return r.readLogs(ctx, f)
+	case Answers:
+		f.Answers, err = cluster.Each(ctx, f.Pods, r.ask)
+	case Releases:
+		f.Records, err = helm.Records(core.Secrets(f.Namespace), f.Release)
+	case Rights:
+		return r.readRights(ctx, f)
+	case Drift:
+		return r.readDrift(ctx, f)
+	case Admission:
+		// The release's admission policies are found by their labels: their names are the operator's to choose. A
+		// binding may be somebody else's, so all are read.
+		api := r.Cluster.Kube.AdmissionregistrationV1()
+		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
+		f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
+	case ClusterIDs:
+		id := cluster.IdentityOf(f.Words())
+		id.Config, id.Former = f.Config.ClusterID, f.Config.FormerClusterIDs
+		f.ClusterIDs, err = id.Resolve(ctx, r.Cluster.Kube)
+	default:
+		return r.readDriver(ctx, f)
+	}
+	return err
+}
+
+func (r *reading) readCloud(ctx context.Context, s Source, f *Facts) (err error) {
+	switch s {
+	case Capabilities:
+		if r.CloudStack == nil {
+			return errors.New("no CloudStack credentials") // CS-001, which all others need, says it properly
+		}
+		f.Capabilities, err = r.CloudStack.Capabilities(ctx)
+		if d, known := r.CloudStack.ClockOffset(); known { // even a refusal has a date
+			f.ClockAhead = &d
+		}
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return nil // a role may refuse listCapabilities and allow others
+		}
+		if err == nil {
+			f.CloudStackVersion = f.Capabilities.Version
+		}
+	case APIs:
+		f.APIs, err = r.CloudStack.ListAPIs(ctx)
+	case Users: // whose the keys are, where the role may list its users
+		users, err := r.CloudStack.ListUsers(ctx, "")
+		f.Owner = find(users, func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
+		return err
+	case Project:
+		r.project, err = r.inventory.ProjectID(ctx)
+	case Zones:
+		f.Zones, err = r.inventory.Zones(ctx)
+	case VMs:
+		f.VMs, err = r.inventory.VMs(ctx, 0)
+	case Places:
+		if len(Lost(f.Nodes, f.VMs)) > 0 {
+			f.Places = credentials.Places(ctx, r.CloudStack, r.project)
+		}
+	case Networks:
+		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: r.project})
+	case Addresses:
+		f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.project})
+	case Quota: // which the minimal role may not ask for, and the checks do without
+		if !f.APIs.HasAll("listAccounts", "listProjects") {
+			return nil
+		}
+		quota, err := r.CloudStack.ReadQuota(ctx, r.project)
+		if err == nil && quota.PublicIPs.Max != cloudapi.Unlimited {
+			f.Quota = &quota.PublicIPs
+		}
+		return err
+	case AllRules:
+		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.project})
+	case Forwards:
+		f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: r.project})
+	case Balancers:
+		return r.readBalancers(ctx, f)
+	case Plans:
+		return r.readPlans(ctx, f)
+	default:
+		return r.readCKS(ctx, f)
+	}
+	return err
+}
+
+// readLogs reads those of the release's Pods that run or ran.
+func (r *reading) readLogs(ctx context.Context, f *Facts) (err error) {
+	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
+	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (Log, error) {
+		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
+		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
+		return Log{Pod: p.Name, Lines: podlog.ParseAll(string(raw), f.At)}, err
+	})
+	return err
+}
+
+// ask asks a Pod for its health and its metrics through the API server.
+func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a Answer, _ error) {
+	a.Pod = p
+	pods, port := r.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(portOf(p))
+	raw, err := pods.ProxyGet("https", p.Name, port, "healthz", nil).DoRaw(ctx)
+	switch body := strings.TrimSpace(string(raw)); {
+	case err != nil && strings.Contains(err.Error(), "healthz check failed"):
+		a.Sick = "/healthz: " + OneLine(err.Error())
+	case err != nil:
+		a.Err = r.Cluster.Explain(err)
+	case body != "ok":
+		a.Sick = "/healthz: " + body
+	default:
+		// The API server hands no identity on, so a controller that serves metrics refuses.
+		if _, err = pods.ProxyGet("https", p.Name, port, "metrics", nil).DoRaw(ctx); apierrors.IsNotFound(err) {
+			a.Sick = "serves /healthz but no /metrics"
+		}
+	}
+	return a, nil
+}
+
+// portOf is the port of health checks and metrics.
+func portOf(p *corev1.Pod) int {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.Name == "https" {
+				return int(port.ContainerPort)
+			}
+		}
+	}
+	return 10258
+}
+
+// readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another
+// controller's place, what a takeover needs too.
+func (r *reading) readRights(ctx context.Context, f *Facts) error {
+	objects, err := diff.Parse(f.Manifest)
+	if err != nil {
+		return err
+	}
+	var kinds []schema.GroupResource
+	for i := range objects {
+		kind, _ := meta.UnsafeGuessKindToResource(objects[i].GroupVersionKind())
+		kinds = append(kinds, kind.GroupResource())
+	}
+	f.Needed, f.Wanted = rights.Requests("install", f.Namespace, kinds)
+	if len(f.Replaces) > 0 {
+		needed, wanted := rights.Requests("takeover", f.Namespace, kinds)
+		f.Needed, f.Wanted = append(f.Needed, needed...), append(f.Wanted, wanted...)
+	}
+	if apierrors.IsNotFound(f.Err(Namespace)) {
+		f.Needed = append(f.Needed, rights.Request{Verb: "create", Resource: "namespaces"})
+	}
+	requests := slices.Concat(f.Needed, f.Wanted)
+	allowed, err := cluster.Each(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
+		resource, subresource, _ := strings.Cut(q.Resource, "/")
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: q.Verb, Group: q.Group, Resource: resource, Subresource: subresource, Namespace: q.Namespace,
+			},
+		}}
+		answer, err := r.Cluster.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	})
+	for i, ok := range allowed {
+		if err == nil && !ok && !slices.Contains(f.Denied, requests[i]) {
+			f.Denied = append(f.Denied, requests[i])
+		}
+	}
+	return err
+}
+
+// readDrift reads what a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the
+// caller's rights allow.
+func (r *reading) readDrift(ctx context.Context, f *Facts) error {
+	deployed := f.Deployed()
+	if r.Cluster.REST == nil || f.Manifest == "" && deployed == nil { // no connection for objects of any kind, or no objects
+		return nil
+	}
+	client, err := dynamic.NewForConfig(r.Cluster.REST)
+	if err != nil {
+		return err
+	}
+	d := &diff.Client{Dynamic: client, Release: r.Release, Namespace: r.Namespace}
+	if f.Manifest != "" {
+		f.Drift, err = d.Manifests(ctx, "", f.Manifest)
+	} else {
+		f.Drift, err = d.Manifests(ctx, deployed.Manifest, deployed.Manifest)
+	}
+	return err
+}
+
+// readDriver reads what is of the CSI driver for CloudStack, where it is used.
+func (r *reading) readDriver(ctx context.Context, f *Facts) error {
+	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, DriverName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if f.Driver.There = err == nil; !f.UsesDriver() {
+		return nil
+	}
+	err = nil
+	if namespace, name, key := f.DriverSecret(); name != "" {
+		secret, err := r.Cluster.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			f.Driver.NoFile = "does not exist"
+		case err != nil:
+			return err
+		default:
+			f.Driver.File = string(secret.Data[key])
+		}
+	}
+	f.Driver.Nodes = cluster.List(ctx, &err, r.Cluster.Kube.StorageV1().CSINodes().List).Items
+	return err
+}
+
+// readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the
+// current rule of a Service: they say whose a rule is.
+func (r *reading) readBalancers(ctx context.Context, f *Facts) (err error) {
+	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
+		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
+	})
+	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
+	var odd []string
+	for _, it := range lbrules.MakePlan(rules, f.Services, nil, nil).Items {
+		if it.Verdict != lbrules.VerdictCurrent {
+			odd = append(odd, it.RuleID)
+		}
+	}
+	if f.OddMembers, err = lbrules.ReadMembers(ctx, r.CloudStack, odd); err == nil {
+		f.Rules = rules
+	}
+	return err
+}
+
+// enough is how many rules or VMs there may be for all Services to be planned: the members of the rules cost a call for
+// each of one or the other.
+const enough = 16
+
+// readPlans reads what the controller would do for Services.
+func (r *reading) readPlans(ctx context.Context, f *Facts) error {
+	all := r.allMembers || min(len(f.AllRules), f.VMs.Len()) <= enough
+	var chosen []*corev1.Service
+	for i := range f.Services {
+		if s := &f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !Settled(s)) {
+			chosen = append(chosen, s)
+		}
+	}
+	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
+	if err != nil {
+		f.PlanErr = err
+		return nil //nolint:nilerr // LB-001 shows it
+	}
+	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, f.Nodes)
+	if err != nil {
+		return err
+	}
+	f.Planned = map[string]*planner.Service{}
+	for _, s := range plans.Services {
+		f.Planned[s.Service] = s
+	}
+	return nil
+}
+
+// readCKS reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on
+// clusters whose nodes are named as CKS names them.
+func (r *reading) readCKS(ctx context.Context, f *Facts) error {
+	if !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
+		f.NotCKS = "not made by CKS: no node has such a name"
+		return nil
+	}
+	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, r.project)
+	k := ckscheck.ClusterOf(clusters, lbrules.NodeVMs(f.Nodes, f.VMs))
+	switch {
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		f.NotCKS = "not checked: the role of the keys may not list the clusters of CKS"
+		return nil
+	case err != nil:
+		return err
+	case k == nil:
+		f.NotCKS = "not made by CKS: none of its clusters has these nodes"
+		return nil
+	case k.Type == cloudstack.ExternalManaged:
+		f.NotCKS = "not made by CKS: CloudStack only lists it"
+		return nil
+	}
+	f.CKS, err = (&ckscheck.Reader{API: r.CloudStack, ProjectID: r.project, Dial: r.DialAPI, Clock: r.Clock}).Running(ctx, k, f.Nodes)
+	return err
+}

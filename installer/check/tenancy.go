@@ -1,0 +1,260 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/tenancy"
+)
+
+// admissionPolicies are the ends of the names of the chart's policies.
+var admissionPolicies = []string{"-annotations", "-records"}
+
+func admission(f *Facts) Finding {
+	if len(f.Ours()) == 0 {
+		return Skipf("the controller is not installed")
+	}
+	var objects []Object
+	for _, end := range admissionPolicies {
+		p := find(f.Policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
+		if p == nil {
+			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", "*"+end, "not in the cluster"))
+			continue
+		}
+		if policy := ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail); policy != admissionv1.Fail {
+			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", p.Name, "failurePolicy is %s: what it cannot judge is let through", policy))
+		}
+		if !slices.ContainsFunc(f.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
+		}) {
+			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", p.Name, "no binding has it refuse anything"))
+		}
+	}
+	return Passf("%d policies", len(admissionPolicies)).Unless(objects, "fault", "%s of the admission policies")
+}
+
+func policy(f *Facts) Finding {
+	p, _, err := PolicyOf(f.Words())
+	if err != nil {
+		return Problemf("the controller's --tenancy cannot be read: %v", err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
+	}
+	if err := f.Err(Namespaces); err != nil && p.NeedsLabels() {
+		return Unread(err)
+	}
+	var objects []Object
+	for _, r := range Refusals(p, f) {
+		namespace, name, _ := strings.Cut(r.Service, "/")
+		objects = append(objects, objectf("Service", namespace, name, "%s", r.Message))
+	}
+	return Passf("none").Unless(objects, "setting", "%s more than the policy allows")
+}
+
+// shared goes by the Services' status and by the rules. An address belongs to the Service in its tags, else to the
+// oldest.
+func shared(f *Facts) Finding {
+	tagged, ruled, users := map[string]types.UID{}, map[string]sets.Set[string]{}, map[string][]*corev1.Service{}
+	for i := range f.Addresses {
+		tagged[f.Addresses[i].Address] = types.UID(f.Addresses[i].Tags[plan.TagServiceUID])
+	}
+	for _, it := range f.RulePlan().Items {
+		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
+	}
+	for _, s := range Balanced(f.Services) {
+		for ip := range sets.New(Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
+			users[ip] = append(users[ip], s)
+		}
+	}
+	var objects []Object
+	for _, ip := range slices.Sorted(maps.Keys(users)) {
+		owner := slices.MinFunc(users[ip], func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		if i := slices.IndexFunc(users[ip], func(s *corev1.Service) bool { return s.UID == tagged[ip] }); i >= 0 {
+			owner = users[ip][i]
+		}
+		spec, _ := annotation.Parse(owner) // what else is wrong with the Service does not matter here
+		var guests []string
+		for _, s := range users[ip] {
+			if s.Namespace != owner.Namespace && !slices.Contains(spec.ShareWith, s.Namespace) && !slices.Contains(spec.ShareWith, tenancy.Everybody) {
+				guests = append(guests, s.Namespace+"/"+s.Name)
+			}
+		}
+		if len(guests) > 0 {
+			objects = append(objects, objectf("PublicIpAddress", "", ip,
+				"Service %s/%s has it and does not share it with %s", owner.Namespace, owner.Name, strings.Join(guests, ", ")))
+		}
+	}
+	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
+}
+
+// records compares records with tags. Where the role may not tag, an address without tags says nothing.
+func records(f *Facts) Finding {
+	found := about("Service", f.Services, func(s *corev1.Service) string {
+		records, err := annotation.ParseRecords(s.Annotations)
+		if err != nil {
+			return err.Error()
+		}
+		for _, rec := range records.Addresses {
+			a, why := find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID }), ""
+			if a == nil || !rec.Allocated {
+				continue // LB-001 says what is missing
+			}
+			cluster, tagged := a.Tags[plan.TagCluster], a.Tags[plan.TagServiceUID]
+			switch {
+			case cluster == "" && tagged == "" && (rec.Tagged || f.APIs.Has("createTags")):
+				why = "nobody"
+			case cluster == "" && tagged == "":
+			case !slices.Contains(f.ClusterIDs, cluster):
+				why = fmt.Sprintf("cluster %q", cluster)
+			case tagged != "" && tagged != string(s.UID): // an address that its Service left to others of this cluster has no UID
+				why = fmt.Sprintf("Service %s with another UID", a.Tags[plan.TagService])
+			}
+			if why != "" {
+				return fmt.Sprintf("says that %s was acquired for it; CloudStack's tags name %s", a.Address, why)
+			}
+		}
+		return ""
+	})
+	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts")
+}
+
+// Refusal is one rule that a Service breaks.
+type Refusal struct {
+	Service string // namespace/name
+	Rule    string // chart value, such as tenancy.annotations.network
+	Message string
+	Serving bool // the Service has an address now, so that a refusal would end something that works
+}
+
+func (r *Refusal) String() string {
+	if r.Serving {
+		return fmt.Sprintf("Service %s is refused: %s", r.Service, r.Message)
+	}
+	return fmt.Sprintf("Service %s is refused; it has no address yet: %s", r.Service, r.Message)
+}
+
+// PolicyOf returns the policy of a controller that is started with these words. set is false where they have no
+// --tenancy: then a controller that knows the flag works with the default policy, and an older one with none.
+func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
+	text, set := cluster.Argument(words, "tenancy")
+	if strings.TrimSpace(text) == "" {
+		return tenancy.Default(), set, nil
+	}
+	p, err = tenancy.Parse([]byte(text))
+	return p, set, err
+}
+
+// Refusals returns what the policy refuses, by Service. Of the rules for what a Service itself shows it names the
+// first; of a namespace that exceeds a limit the oldest Services are within it.
+func Refusals(p tenancy.Policy, f *Facts) []Refusal {
+	var out []Refusal
+	ruled := f.ruledAddresses()
+	kept, held := map[string]int{}, map[string]sets.Set[string]{}
+	byAge := Balanced(f.Services)
+	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, svc := range byAge {
+		ns := tenancy.Namespace{Name: svc.Namespace, Labels: f.Namespaces[svc.Namespace]}
+		if p.Trusts(ns) {
+			continue
+		}
+		note := func(d *tenancy.Denial) {
+			if d != nil {
+				out = append(out, Refusal{key(svc), d.Rule, d.Message, len(svc.Status.LoadBalancer.Ingress) > 0})
+			}
+		}
+		exceeds := func(rule string, n, limit int, what string) {
+			if n > limit {
+				note(&tenancy.Denial{Rule: rule, Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n, what, limit, rule)})
+			}
+		}
+		note(p.Check(ns, svc))
+		shown := sets.New(Ingress(svc)...)
+		wanted := sets.New(strings.TrimSpace(svc.Annotations[annotation.Address]), strings.TrimSpace(svc.Spec.LoadBalancerIP))
+		for _, ip := range sets.List(shown.Union(wanted)) {
+			if rule := ruled[ip]; rule != "" {
+				note(p.Allows(rule, ns, ip))
+			}
+		}
+		before := len(held[ns.Name])
+		held[ns.Name] = shown.Union(held[ns.Name])
+		if limit, n := p.Limits.MaxAddressesPerNamespace, len(held[ns.Name]); limit > 0 && n > before {
+			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
+		}
+		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
+			kept[ns.Name]++
+			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check judges none at all
+				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit, "Services with annotation "+annotation.KeepIP)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.Service, b.Service) })
+	return out
+}
+
+// Balanced returns the Services that the controller serves, sorted by name.
+func Balanced(services []corev1.Service) []*corev1.Service {
+	var out []*corev1.Service
+	for i := range services {
+		s := &services[i]
+		if s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Service) int { return cmp.Compare(key(a), key(b)) })
+	return out
+}
+
+func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+
+// Ingress returns the addresses that the Service shows.
+func Ingress(svc *corev1.Service) []string {
+	var out []string
+	for i := range svc.Status.LoadBalancer.Ingress {
+		if ip := svc.Status.LoadBalancer.Ingress[i].IP; ip != "" {
+			out = append(out, ip)
+		}
+	}
+	return out
+}
+
+// ruledAddresses returns the addresses that a rule of a policy is about, each with the rule: those of source NAT, and
+// foreign ones. A foreign one carries rules that no Service has, and CloudStack's tags do not say that this cluster
+// acquired it. None are known where CloudStack was not asked.
+func (f *Facts) ruledAddresses() map[string]string {
+	if cmp.Or(f.Err(Addresses), f.Err(AllRules), f.Err(ClusterIDs)) != nil {
+		return nil
+	}
+	others := sets.New[string]()
+	for _, it := range rules.MakePlan(f.AllRules, f.Services, nil, nil).Items {
+		if it.Service == "" {
+			others.Insert(it.PublicIP)
+		}
+	}
+	out := map[string]string{}
+	for i := range f.Addresses {
+		a := &f.Addresses[i]
+		acquired := a.Tags[plan.TagAllocatedBy] == plan.ManagedBy && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster])
+		switch {
+		case a.SourceNAT:
+			out[a.Address] = tenancy.SourceNATAddress
+		case !acquired && others.Has(a.Address):
+			out[a.Address] = tenancy.ForeignAddress
+		}
+	}
+	return out
+}
