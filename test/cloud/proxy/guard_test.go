@@ -37,7 +37,7 @@ func learned(t *testing.T) *Guard {
 	t.Helper()
 	g := NewGuard(run)
 	for _, a := range [][2]string{
-		{"createDomain", `{"createdomainresponse":{"domain":{"id":"` + domain + `","parentdomainid":"` + foreign + `"}}}`},
+		{"createDomain", `{"createdomainresponse":{"domain":{"id":"` + domain + `","parentdomainid":"` + foreign + `","owner":{"id":"` + foreign + `"}}}}`},
 		{"createNetwork", `{"createnetworkresponse":{"network":{"id":"` + network + `","domainid":"` + domain + `"}}}`},
 		{"associateIpAddress", `{"associateipaddressresponse":{"id":"` + address + `","jobid":"x"}}`},
 		{"deployVirtualMachine", `{"deployvirtualmachineresponse":{"id":"` + vm + `","jobid":"x"}}`},
@@ -75,6 +75,7 @@ func TestGuardRefusesForeignObjects(t *testing.T) {
 		"a domain of another run":            {"createDomain", values("name", "csccm-cloud-zzzzzz"), "does not start with"},
 		"a domain of this run":               {"createDomain", values("name", run, "parentdomainid", foreign), ""},
 		"a VM with the prefix, elsewhere":    {"deployVirtualMachine", values("name", run+"-vm", "networkids", foreign), foreign},
+		"a foreign network by number":        {"deployVirtualMachine", values("name", run+"-vm", "networkids[0]", foreign), foreign},
 		"a VM with the prefix":               {"deployVirtualMachine", values("name", run+"-vm", "networkids", network, "zoneid", foreign), ""},
 		"an account in a foreign domain":     {"createAccount", values("account", run, "domainid", foreign), foreign},
 		"keys of a foreign user":             {"registerUserKeys", values("id", foreign), foreign},

@@ -63,7 +63,8 @@ func (r *Report) Markdown() string {
 		r.Cloud, r.Version, r.Kubernetes, r.count(passed), r.count(failed), r.count(unable), r.Took.Round(time.Second))
 	b.WriteString("| scenario | result | seconds | calls | what was seen |\n|---|---|---|---|---|\n")
 	for _, x := range r.Results {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, cell(x.Seen))
+		seen := strings.ReplaceAll(strings.Join(strings.Fields(x.Seen), " "), "|", "\\|") // does not end the table's cell
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, seen)
 	}
 	list := func(title string, items []string) {
 		fmt.Fprintf(&b, "\n%s\n", strings.Join(append([]string{title}, items...), "\n\n- "))
@@ -76,9 +77,4 @@ func (r *Report) Markdown() string {
 		fmt.Fprintf(&b, "\nNot everything was removed: %v\n", r.Left)
 	}
 	return b.String()
-}
-
-// cell is a text in one line that does not end a table's cell.
-func cell(text string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
 }

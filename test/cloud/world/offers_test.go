@@ -52,6 +52,15 @@ func TestOfferings(t *testing.T) {
 	}
 }
 
+// TestNamed: a name that only begins like one of the run is somebody else's.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	c := &Cleaner{Run: "a1b2c3"}
+	for name, want := range map[string]bool{"csccm-cloud-a1b2c3": true, "csccm-cloud-a1b2c3-role": true, "csccm-cloud-a1b2c3x": false, "a1b2c3": false, "": false} {
+		assert.Equal(t, want, c.named(name), name)
+	}
+}
+
 func TestChoices(t *testing.T) {
 	t.Parallel()
 	zones := []Object{
