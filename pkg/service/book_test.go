@@ -38,28 +38,33 @@ func holdersOf(b *book, address string) []string {
 	return out
 }
 
-// The owner is the Service that acquired the address, then one that shows it, then the oldest.
+// The owner is the Service that acquired the address, then one that shows it, then the oldest. Records alone, which may be forged,
+// make no owner.
 func TestOwnerComesFirst(t *testing.T) {
 	t.Parallel()
+	const internal, ip = "internal/tier-1/10.1.1.9", "10.1.1.9"
+	of := func(address string) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			setRecords(s, annotation.AddressRecord{ID: internal, IP: address, Internal: true, Allocated: true})
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+		}
+	}
 	b := bookOf(
 		aService("a", "record", recording(true, ip1)),
 		aService("a", "young", showing(false, ip1), created(2*time.Hour)),
 		aService("a", "old", showing(false, ip1), created(time.Hour)),
 		aService("a", "owner", showing(true, ip1), created(3*time.Hour)),
-		aService("a", "other", showing(true, ip2)),
+		aService("bank", "victim", showing(false, ip2), created(time.Hour)),
+		aService("shop", "forged", recording(true, ip2)), // older, and says that it acquired the address
+		aService("bank", "inner", of(ip), created(time.Hour)),
+		aService("shop", "claims", of("203.0.113.3")), // says that its own address is the one of a tier
 	)
 	assert.Equal(t, []string{"owner", "old", "young", "record"}, holdersOf(b, ip1))
+	assert.Equal(t, []string{"victim", "forged"}, holdersOf(b, ip2))
+	assert.Equal(t, []string{"inner", "claims"}, holdersOf(b, internal))
 	b.remove("owner")
 	assert.Equal(t, []string{"old", "young", "record"}, holdersOf(b, ip1))
 	assert.Empty(t, holdersOf(b, "203.0.113.9"))
-}
-
-func TestRecordAloneMakesNoOwner(t *testing.T) {
-	t.Parallel()
-	victim := aService("bank", "victim", showing(false, ip1), created(time.Hour))
-	forged := aService("shop", "forged", recording(true, ip1)) // older, and says that it acquired the address
-	b := bookOf(forged, victim)
-	assert.Equal(t, []string{"victim", "forged"}, holdersOf(b, ip1))
 }
 
 func TestServicesOutsideOfTheBook(t *testing.T) {
@@ -120,20 +125,6 @@ func TestFindServices(t *testing.T) {
 	b.set(successor)
 	b.remove("web")
 	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
-}
-
-// A record that says that the Service's own address is one of a tier, which another Service has, is not believed.
-func TestForgedRecordOfAnInternalAddress(t *testing.T) {
-	t.Parallel()
-	const tiers = "internal/tier-1/10.1.1.9"
-	forged := aService("shop", "forged", showing(true, ip1), func(s *corev1.Service) {
-		setRecords(s, annotation.AddressRecord{ID: tiers, IP: ip1, Internal: true, Allocated: true})
-	})
-	victim := aService("bank", "victim", created(time.Hour), func(s *corev1.Service) {
-		setRecords(s, annotation.AddressRecord{ID: tiers, IP: "10.1.1.9", Internal: true, Allocated: true})
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.1.1.9"}}
-	})
-	assert.Equal(t, []string{"victim", "forged"}, holdersOf(bookOf(forged, victim), tiers))
 }
 
 func TestReservations(t *testing.T) {

@@ -133,18 +133,6 @@ func TestServingNetwork(t *testing.T) {
 	}
 }
 
-func TestMembersAtTheirAddresses(t *testing.T) {
-	t.Parallel()
-	at := func(node string, own ...string) Member {
-		return Member{Node: node, VMID: "vm-" + node, Addresses: own, NICs: []NIC{{NetworkID: "n0"}, {NetworkID: "net", IP: "10.1.1.5", Secondary: []string{"10.1.1.6", "10.1.1.7"}}}}
-	}
-	members := []Member{
-		at("primary", "10.1.1.5"), at("both", "10.1.1.7", "10.1.1.5"), at("secondary", "10.1.1.7"), at("unsaid"), {Node: "out", VMID: "x", NICs: []NIC{{NetworkID: "n0"}}},
-	}
-	assert.Equal(t, []string{"vm-both", "vm-primary", "vm-secondary@10.1.1.7", "vm-unsaid"}, memberNames(members, "net"))
-	assert.Equal(t, []string{"out"}, Outside(members, "net"))
-}
-
 func TestTagOwner(t *testing.T) {
 	t.Parallel()
 	svc := aService()
@@ -158,14 +146,6 @@ func TestTagOwner(t *testing.T) {
 	assert.Equal(t, Foreign, TagOwner(Tags("c1", other), []string{"c1"}, svc))
 	assert.Equal(t, Unknown, TagOwner(map[string]string{"colour": "blue"}, []string{"c1"}, svc))
 	assert.Equal(t, Unknown, TagOwner(nil, []string{"c1"}, svc))
-}
-
-func TestFormerClusterID(t *testing.T) {
-	t.Parallel()
-	for cluster, want := range map[string]bool{"": false, "now": false, "before": true, "first": true, "other": false} {
-		assert.Equal(t, want, Former(map[string]string{TagCluster: cluster}, []string{"now", "before", "first"}), cluster)
-	}
-	assert.False(t, Former(nil, []string{"now", "before"}))
 }
 
 func udp(port int) Port { return Port{Protocol: "UDP", Port: port, NodePort: 31000 + port} }

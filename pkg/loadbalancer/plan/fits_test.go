@@ -14,17 +14,6 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-func TestCheckCluster(t *testing.T) {
-	t.Parallel()
-	assert.Nil(t, CheckCluster(Actual{}, []string{"now"}))
-	refusal := CheckCluster(Actual{OtherCluster: "before"}, []string{"now", "first"})
-	require.NotNil(t, refusal)
-	assert.Equal(t, ReasonOtherClusterID, refusal.Reason)
-	assert.Contains(t, refusal.Message, `"before"`)
-	assert.Contains(t, refusal.Message, `"now"`)
-	assert.Contains(t, refusal.Remedy, `add "before" to former-cluster-ids`)
-}
-
 // The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the sources.
 func TestCheckPorts(t *testing.T) {
 	t.Parallel()
@@ -318,27 +307,6 @@ func TestConsultAddressBook(t *testing.T) {
 		assert.Equal(t, !tc.refused, got.Admits, name)
 		assert.Equal(t, tc.shared, got.Shared, name)
 	}
-}
-
-// An address of a tier has a key of its own: another tier may have the same IP.
-func TestConsultInternalAddress(t *testing.T) {
-	t.Parallel()
-	a := Actual{Addresses: []Address{{ID: InternalID("tier-1", "10.1.1.9"), IP: "10.1.1.9", Internal: true}, {ID: InternalID("tier-2", "10.1.1.9"), IP: "10.1.1.9", Internal: true}}}
-	a.Consult(someBook{holders: map[string][]Holder{InternalID("tier-1", "10.1.1.9"): {{UID: "far", Namespace: "bank", Name: "ledger"}}, "10.1.1.9": {{UID: "x", Namespace: "x", Name: "x"}}}}, Service{UID: "self", Namespace: "shop"})
-	assert.Equal(t, "bank/ledger", a.Addresses[0].Holder)
-	assert.False(t, a.Addresses[0].Admits)
-	assert.Empty(t, a.Addresses[1].Holder)
-	assert.True(t, a.Addresses[1].Admits)
-}
-
-func TestHolderAdmits(t *testing.T) {
-	t.Parallel()
-	h := Holder{Namespace: "bank", ShareWith: []string{"shop"}}
-	assert.True(t, h.Admits("bank"))
-	assert.True(t, h.Admits("shop"))
-	assert.False(t, h.Admits("other"))
-	h.ShareWith = []string{"*"}
-	assert.True(t, h.Admits("other"))
 }
 
 // A role that may not list network ACLs in one project manages those of the others.

@@ -122,6 +122,9 @@ func TestPlan(t *testing.T) {
 	base := desired([]int{80, 81})
 	one := desired([]int{80})
 	foreign := Item{Rule: onPort("f", "tcp", 9000), Name: "mine", Mark: Mark{Owner: Foreign}}
+	recorded := func(ports ...int) func(*Address) {
+		return func(a *Address) { a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": ports} }
+	}
 	upstream := func(change ...func(*Address)) Actual {
 		addr := Address{
 			ID: "ip", IP: "203.0.113.9", NetworkID: "net", Owner: Unknown, InStatus: true, Allocated: true,
@@ -158,7 +161,7 @@ func TestPlan(t *testing.T) {
 			name: "create without nodes", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: Actual{},
 			want: []string{"allocate-address", "tag-address", "create-rule 80", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall"},
 		},
-		{name: "deny all opens nothing", d: desired([]int{80}, ranges(), func(d *Desired) { d.Rules[0].CIDRs = nil }), a: Actual{}, want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"}},
+		{name: "deny all opens nothing", d: desired([]int{80}, ranges()), a: Actual{}, want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"}},
 		{name: "nothing to do", d: base, a: built(base), want: []string{}},
 		{name: "adopt what upstream made: nothing but tags", d: base, a: upstream(), want: []string{"tag-address", "tag-rules", "tag-firewall"}},
 		{name: "adopt without tags", d: base, a: upstream(), limits: Limits{NoTags: true}, want: []string{}},
@@ -208,31 +211,22 @@ func TestPlan(t *testing.T) {
 			name: "a range more is opened beside", d: desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")), a: built(desired([]int{80}, ranges("10.0.0.0/8"))),
 			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [172.16.0.0/12]", "tag-firewall"},
 		},
-		{
-			name: "denied to all", d: desired([]int{80}, ranges(), func(d *Desired) { d.Rules[0].CIDRs = nil }), a: built(one),
-			want: []string{"close-firewall 80-80 [0.0.0.0/0]"},
-		},
+		{name: "denied to all", d: desired([]int{80}, ranges()), a: built(one), want: []string{"close-firewall 80-80 [0.0.0.0/0]"}},
 		{name: "nodes swapped: add before remove", d: desired([]int{80}, func(d *Desired) { d.Members = []string{"vm3"} }), a: built(one), want: []string{"add-members 80 [vm3]", "remove-members 80 [vm1 vm2]"}},
 		{name: "nodes gone", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: built(one), want: []string{"remove-members 80 [vm1 vm2]"}},
 		{
-			name: "a firewall rule removed by hand comes back", d: one, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
-				a.Rules = a.Rules[:1]
-				a.Firewall = nil
-			}),
+			name: "a firewall rule removed by hand comes back", d: one, a: upstream(recorded(80), func(a *Address) { a.Rules, a.Firewall = a.Rules[:1], nil }),
 			want: []string{"tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall"},
 		},
 		{
-			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
+			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(recorded(80), func(a *Address) {
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
 				a.Firewall = []Item{{Rule: access.Rule{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}}, {Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}}}
 			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules", "tag-firewall"},
 		},
 		{
-			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80, 81}}
+			name: "foreign items are left alone", d: base, a: upstream(recorded(80, 81), func(a *Address) {
 				a.Rules = append(a.Rules, foreign)
 				a.Firewall = append(a.Firewall, Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}}, Item{Rule: access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"}})
 			}), want: []string{"tag-rules", "tag-firewall"},
@@ -262,8 +256,7 @@ func TestPlan(t *testing.T) {
 			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall", "release-address"},
 		},
 		{
-			name: "a rule whose deletion got stuck", d: one, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
+			name: "a rule whose deletion got stuck", d: one, a: upstream(recorded(80), func(a *Address) {
 				a.Rules, a.Firewall = a.Rules[:1], a.Firewall[1:]
 				a.Rules[0].Deleting = true
 			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
