@@ -123,6 +123,14 @@ func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]wai
 	return out
 }
 
+// succeed waits for jobs that must all succeed.
+func (f *fakeJobs) succeed(t *testing.T, w *JobWaiter, ids ...string) {
+	t.Helper()
+	for id, r := range f.run(t, w, ids...) {
+		require.NoError(t, r.err, id)
+	}
+}
+
 // waiterTest runs a test in a bubble, with a waiter of a server with jobs.
 func waiterTest(t *testing.T, timeout time.Duration, test func(t *testing.T, f *fakeJobs, w *JobWaiter)) {
 	t.Helper()
@@ -142,9 +150,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 			f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
 		}
 		start := f.clk.Now()
-		for id, r := range f.run(t, w, ids...) {
-			require.NoError(t, r.err, id)
-		}
+		f.succeed(t, w, ids...)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		took := f.polls[len(f.polls)-1].Sub(start)
@@ -218,9 +224,7 @@ func TestListRefused(t *testing.T) {
 		for i, id := range ids {
 			f.add(id, time.Duration(i)*300*time.Millisecond)
 		}
-		for id, r := range f.run(t, w, ids...) {
-			require.NoError(t, r.err, id)
-		}
+		f.succeed(t, w, ids...)
 		require.Equal(t, 1, f.lists, "what the role forbids is asked once")
 	})
 }
@@ -231,9 +235,7 @@ func TestJobThatTheListDoesNotShow(t *testing.T) {
 		f.add("b", 3*time.Second)
 		f.add("hidden", 1500*time.Millisecond)
 		f.unlisted["hidden"] = true
-		for id, r := range f.run(t, w, "a", "b", "hidden") {
-			require.NoError(t, r.err, id)
-		}
+		f.succeed(t, w, "a", "b", "hidden")
 		require.Less(t, f.queries["hidden"], 8)
 		require.LessOrEqual(t, f.queries["a"], 3)
 	})
@@ -273,9 +275,7 @@ func TestPassingPollErrorsFailNobody(t *testing.T) {
 			}
 			f.set(func() { delete(f.queryErr, "a") })
 		}()
-		for id, r := range f.run(t, w, "a", "b") {
-			require.NoError(t, r.err, id)
-		}
+		f.succeed(t, w, "a", "b")
 	})
 }
 

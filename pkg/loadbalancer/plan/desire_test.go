@@ -60,9 +60,7 @@ func TestDesire(t *testing.T) {
 
 func TestDesireOnATier(t *testing.T) {
 	t.Parallel()
-	n := isolated()
-	n.VPCID, n.Firewall, n.ACLID, n.ACLName = "vpc", false, "acl", "mine"
-	spec := openSpec()
+	n, spec := aTier(), openSpec()
 	spec.SourceRanges = []string{"10.0.0.0/8"}
 	facts := Facts{Service: aService(tcp(80)), Spec: spec, Members: []Member{member("a", "vm1")}, Network: n}
 	d, refusal := Desire(facts)

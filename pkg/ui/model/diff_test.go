@@ -13,6 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func text(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(out)
+}
+
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	base := func() Snapshot {
@@ -49,21 +56,12 @@ func TestDiff(t *testing.T) {
 			if !differs {
 				return
 			}
-			patched := before.Apply(patch)
-			want, err := json.Marshal(after)
-			require.NoError(t, err)
-			got, err := json.Marshal(patched)
-			require.NoError(t, err)
-			assert.JSONEq(t, string(want), string(got), "the patch leads there")
+			assert.JSONEq(t, text(t, after), text(t, before.Apply(patch)), "the patch leads there")
 			assert.Equal(t, base().Sorted(), before, "Apply changes nothing")
-			text, err := json.Marshal(patch)
-			require.NoError(t, err)
 			var fields map[string]any
-			require.NoError(t, json.Unmarshal(text, &fields))
+			require.NoError(t, json.Unmarshal([]byte(text(t, patch)), &fields))
 			delete(fields, "at")
-			text, err = json.Marshal(fields)
-			require.NoError(t, err)
-			assert.JSONEq(t, c.want, string(text))
+			assert.JSONEq(t, c.want, text(t, fields))
 		})
 	}
 }
