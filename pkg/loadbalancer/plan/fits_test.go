@@ -88,7 +88,7 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 
 // Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken, and by
 // whom only if that is a Service of the same namespace.
-func TestSecurityFits(t *testing.T) {
+func TestSecurityFitsTenants(t *testing.T) {
 	t.Parallel()
 	const ip, elsewhere, nearby = "203.0.113.7", "a Service of another namespace", "Service default/other"
 	taken := func(port int, by string) func(*Address) {
