@@ -29,7 +29,7 @@ func good() *Facts {
 	}
 	version := func(id, semantic string) cloudapi.KubernetesVersion {
 		return cloudapi.KubernetesVersion{
-			ID: id, Name: "v" + semantic, Semantic: semantic, State: cloudapi.VersionEnabled, ISOName: "v" + semantic + "-ISO", ISOState: "Ready", Arch: "x86_64",
+			ID: id, Name: "v" + semantic, Semantic: semantic, State: "Enabled", ISOName: "v" + semantic + "-ISO", ISOState: "Ready", Arch: "x86_64",
 			MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
 		}
 	}

@@ -41,7 +41,7 @@ func TestRecordedAnswers(t *testing.T) {
 			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
 			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",
 			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Arch: "x86_64",
-			State: VersionEnabled, MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
+			State: "Enabled", MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
 		}}, map[string]string{"zoneid": "z"}},
 		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, "user"); return len(roles), err }, 9, map[string]string{"name": "user"}},
 		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "d"); return role.ID, err },

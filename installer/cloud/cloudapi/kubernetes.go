@@ -181,16 +181,13 @@ type KubernetesVersion struct {
 	ISOState            string `json:"isostate"` // Ready when it can be used; empty when the ISO is gone
 	ZoneID              string `json:"zoneid"`   // empty: all zones
 	ZoneName            string `json:"zonename"`
-	Arch                string `json:"arch"` // x86_64 or aarch64; CloudStack 4.20.1
-	State               string `json:"state"`
+	Arch                string `json:"arch"`  // x86_64 or aarch64; CloudStack 4.20.1
+	State               string `json:"state"` // Enabled where new clusters can have it
 	MinCPUs             int    `json:"mincpunumber"`
 	MinMemoryMiB        int    `json:"minmemory"` // what a node needs at least
 	SupportsHA          bool   `json:"supportsha"`
 	SupportsAutoscaling bool   `json:"supportsautoscaling"`
 }
-
-// VersionEnabled is the state of a version that new clusters can have.
-const VersionEnabled = "Enabled"
 
 // ListKubernetesVersions lists the versions of a zone, with those of all zones; of every zone for "".
 func (c *Client) ListKubernetesVersions(ctx context.Context, zoneID string) ([]KubernetesVersion, error) {

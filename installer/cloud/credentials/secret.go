@@ -119,13 +119,11 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 
 // DryRun has the API server judge the plan without a change.
 func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {
-	if p.object != nil {
-		_, err := kube.CoreV1().Namespaces().Get(ctx, p.object.Namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil // it is made first
-		}
+	err := p.Apply(ctx, kube, metav1.DryRunAll)
+	if p.Action == SecretCreate && apierrors.IsNotFound(err) {
+		return nil // the namespace is made first
 	}
-	return p.Apply(ctx, kube, metav1.DryRunAll)
+	return err
 }
 
 // Apply carries the plan out.

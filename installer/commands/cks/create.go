@@ -119,7 +119,7 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 		return pick("version", " with --version", t.Version, versions, namesOfVersion)
 	}
 	for i := range versions {
-		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == "Ready" {
+		if v := &versions[i]; v.State == "Enabled" && v.ISOState == "Ready" {
 			return v, nil
 		}
 	}

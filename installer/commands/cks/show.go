@@ -16,13 +16,10 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// onOff is how a person reads whether something is on.
-var onOff = map[bool]string{true: "on", false: "off"}
-
 // autoscaling describes how many workers autoscaling may make.
 func autoscaling(on bool, low, high int) string {
 	if !on {
-		return onOff[on]
+		return "off"
 	}
 	return fmt.Sprintf("%d to %d", low, high)
 }

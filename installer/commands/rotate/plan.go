@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/secretusers"
 )
 
 // Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.
@@ -34,7 +35,7 @@ type Plan struct {
 	From          string   `json:"from,omitempty"` // user of the old keys
 	To            string   `json:"to,omitempty"`   // user of the new keys
 	Steps         []string `json:"steps"`
-	Others
+	*secretusers.Found
 	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
 	KeptFor []string `json:"keptFor"`
 	Proof   string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
@@ -115,10 +116,10 @@ func (r *run) show(report.Style) string {
 	}
 	fmt.Fprintf(&b, head, p.Secret, p.Account)
 	section(&b, "", p.Steps)
-	section(&b, "These keys are used by:\n", cloudapi.Names(p.Workloads, func(u *Use) string {
+	section(&b, "These keys are used by:\n", cloudapi.Names(p.Users, func(u *secretusers.User) string {
 		return fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs])
 	}))
-	section(&b, "Not looked at:\n", p.NotLookedAt)
+	section(&b, "Not looked at:\n", p.NotRead)
 	section(&b, kept, p.KeptFor)
 	if len(p.Steps) == 0 {
 		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/secretusers"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -92,7 +93,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if o.Finish || p.switched {
 		r.changed = r.changedAt(r.Secret.Object)
 	}
-	if p.Others, err = r.look(ctx); err != nil {
+	if p.Found, err = r.look(ctx); err != nil {
 		return err
 	}
 	op := engine.Operation{
@@ -126,7 +127,7 @@ func (r *run) steps() (steps []engine.Step) {
 	if !r.Finish {
 		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
 	}
-	p.KeptFor = append(p.KeptFor, r.keeps(&p.Others)...)
+	p.KeptFor = append(p.KeptFor, r.keeps(p.Found)...)
 	for i := range p.ends {
 		u := &p.ends[i]
 		text := "revoke the old keys of user %q: whatever else uses them stops working"
@@ -278,12 +279,12 @@ func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
 }
 
 // keeps returns why old keys must still work, or what --finish would break.
-func (r *run) keeps(o *Others) (why []string) {
+func (r *run) keeps(f *secretusers.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
 	}
-	why = append(why, o.inUse(r.changed)...)
-	for _, what := range o.NotLookedAt {
+	why = append(why, inUse(f, r.changed)...)
+	for _, what := range f.NotRead {
 		if !r.Finish { // who finishes has been told, and decides
 			why = append(why, "csccm may not read "+what)
 		}
@@ -310,7 +311,7 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 	if err != nil {
 		return err
 	}
-	keptFor := r.keeps(&found)
+	keptFor := r.keeps(found)
 	switch {
 	case r.Finish:
 		if err := r.mayBreak(keptFor); err != nil {

@@ -31,54 +31,40 @@ var needsText = map[string]string{
 	reloads: "takes new keys over by itself", restart: "must be restarted", update: "needs new keys in that Secret, and a restart",
 }
 
-// Use is a workload that works with the keys.
-type Use struct {
-	secretusers.User
-	PodCount int    `json:"pods"`
-	Needs    string `json:"needs"` // reloads, restart or update
-}
-
-// Others is what works with the keys of the Secret in this cluster.
-type Others struct {
-	Workloads   []Use              `json:"workloads"`
-	Copies      []secretusers.Copy `json:"copies"`      // Secrets that hold the keys too
-	NotLookedAt []string           `json:"notLookedAt"` // what csccm may not read
-}
-
 // look reads what works with the old keys.
-func (r *run) look(ctx context.Context) (Others, error) {
+func (r *run) look(ctx context.Context) (*secretusers.Found, error) {
 	keys := cloudapi.Names(r.plan.ends, func(u *cloudapi.User) string { return u.APIKey })
 	r.hide = append(r.hide, keys...)
 	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.Secret.Namespace, r.Secret.Name, credentials.SecretKey, keys)
 	if err != nil {
-		return Others{}, r.Cluster.Explain(err)
+		return nil, r.Cluster.Explain(err)
 	}
-	return judge(f, r.Release), nil
+	judge(f, r.Release)
+	return f, nil
 }
 
-// judge says what each workload needs.
-func judge(f *secretusers.Found, release string) Others {
-	o := Others{Workloads: []Use{}, Copies: f.Copies, NotLookedAt: f.NotRead}
-	for _, u := range f.Users {
-		needs := reloads
+// judge says what each workload needs, and adds those that use a copy.
+func judge(f *secretusers.Found, release string) {
+	for i := range f.Users {
+		u := &f.Users[i]
+		u.Needs = reloads
 		if slices.ContainsFunc(u.Pods, func(p *corev1.Pod) bool { return !cluster.InRelease(p.Labels, release) }) {
-			needs = restart
+			u.Needs = restart
 		}
-		o.Workloads = append(o.Workloads, Use{u, len(u.Pods), needs})
 	}
 	for i := range f.Copies {
 		for _, u := range f.Copies[i].Users {
-			o.Workloads = append(o.Workloads, Use{u, len(u.Pods), update})
+			u.Needs = update
+			f.Users = append(f.Users, u)
 		}
 	}
-	return o
 }
 
 // inUse returns what would stop working without the old keys. changed is when the Secret was changed; zero is in the future.
-func (o *Others) inUse(changed time.Time) []string {
+func inUse(f *secretusers.Found, changed time.Time) []string {
 	out := []string{}
-	for i := range o.Workloads {
-		u, old := &o.Workloads[i], 0
+	for i := range f.Users {
+		u, old := &f.Users[i], 0
 		for _, p := range u.Pods {
 			// Creation times are whole seconds: one of the same second is taken for older.
 			if changed.IsZero() || !p.CreationTimestamp.After(changed) {
@@ -89,8 +75,8 @@ func (o *Others) inUse(changed time.Time) []string {
 			out = append(out, fmt.Sprintf("%s: %s read Secret %s before it was changed", u, count(old), u.Secret))
 		}
 	}
-	for i := range o.Copies {
-		c := &o.Copies[i]
+	for i := range f.Copies {
+		c := &f.Copies[i]
 		out = append(out, fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", c, strings.Join(c.Keys, ", ")))
 	}
 	return out

@@ -48,12 +48,14 @@ func TestJudge(t *testing.T) {
 		"not all are the controller's": {"ccm", []corev1.Pod{other, controller}, restart},
 		"a DaemonSet":                  {"ccm", []corev1.Pod{other}, restart},
 	} {
-		o := judge(&secretusers.Found{Users: secretusers.Of(tc.pods, namespace, credentials.SecretName)}, tc.release)
-		require.Len(t, o.Workloads, 1, name)
-		require.Equal(t, tc.needs, o.Workloads[0].Needs, name)
+		f := &secretusers.Found{Users: secretusers.Of(tc.pods, namespace, credentials.SecretName)}
+		judge(f, tc.release)
+		require.Len(t, f.Users, 1, name)
+		require.Equal(t, tc.needs, f.Users[0].Needs, name)
 	}
-	copied := secretusers.Copy{Users: secretusers.Of([]corev1.Pod{other}, namespace, credentials.SecretName)}
-	require.Equal(t, update, judge(&secretusers.Found{Copies: []secretusers.Copy{copied}}, "ccm").Workloads[0].Needs)
+	f := &secretusers.Found{Copies: []secretusers.Copy{{Users: secretusers.Of([]corev1.Pod{other}, namespace, credentials.SecretName)}}}
+	judge(f, "ccm")
+	require.Equal(t, update, f.Users[0].Needs)
 }
 
 func TestInUse(t *testing.T) {
@@ -62,19 +64,19 @@ func TestInUse(t *testing.T) {
 	at := func(seconds int) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second))}}
 	}
-	use := func(needs string, pods ...*corev1.Pod) Others {
-		u := secretusers.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Pods: pods}
-		return Others{Workloads: []Use{{User: u, Needs: needs}}}
+	use := func(needs string, pods ...*corev1.Pod) secretusers.Found {
+		u := secretusers.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Needs: needs, Pods: pods}
+		return secretusers.Found{Users: []secretusers.User{u}}
 	}
 	old := []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"}
 	withCopy := use(update, at(-5))
 	withCopy.Copies = []secretusers.Copy{{Namespace: "x", Name: "y", Keys: []string{"a", "b"}}}
 	for name, tc := range map[string]struct {
-		o       Others
+		f       secretusers.Found
 		changed time.Time
 		want    []string
 	}{
-		"nothing":            {Others{}, changed, []string{}},
+		"nothing":            {secretusers.Found{}, changed, []string{}},
 		"it reloads":         {use(reloads, at(-5)), changed, []string{}},
 		"older":              {use(restart, at(-5), at(5)), changed, old},
 		"of the same second": {use(restart, at(0), at(1)), changed, old},
@@ -82,7 +84,7 @@ func TestInUse(t *testing.T) {
 		"before the change":  {use(restart, at(1)), time.Time{}, old},
 		"a copy":             {withCopy, changed, []string{"Secret x/y holds a copy of the old keys (a, b), which csccm does not write"}},
 	} {
-		require.Equal(t, tc.want, tc.o.inUse(tc.changed), name)
+		require.Equal(t, tc.want, inUse(&tc.f, tc.changed), name)
 	}
 }
 
@@ -113,8 +115,8 @@ func TestRotateKeepsOldKeysForOthers(t *testing.T) {
 	first := c.config("k8s-owner")
 	require.NoError(t, c.run(t.Context(), func(e *engine.Env, _ *Options) { e.DryRun, e.Output = true, "json" }))
 	plan := c.result()
-	require.Len(t, plan.Workloads, 2)
-	require.Equal(t, []string{reloads, restart}, []string{plan.Workloads[1].Needs, plan.Workloads[0].Needs})
+	require.Len(t, plan.Users, 2)
+	require.Equal(t, []string{reloads, restart}, []string{plan.Users[1].Needs, plan.Users[0].Needs})
 	require.Equal(t, []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"}, plan.KeptFor)
 	c.out.Reset()
 

@@ -31,6 +31,8 @@ type User struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name"`
 	Secret    string        `json:"secret"` // of the same namespace
+	PodCount  int           `json:"pods"`
+	Needs     string        `json:"needs"` // to work with other content of the Secret; for callers that judge it
 	Pods      []*corev1.Pod `json:"-"`
 }
 
@@ -48,9 +50,9 @@ func (c *Copy) String() string { return c.Namespace + "/" + c.Name }
 
 // Found is what uses the content of a Secret. NotRead is what the caller may not list.
 type Found struct {
-	Users   []User
-	Copies  []Copy
-	NotRead []string
+	Users   []User   `json:"workloads"`
+	Copies  []Copy   `json:"copies"`
+	NotRead []string `json:"notLookedAt"`
 }
 
 // Find looks for the users of a Secret, and for copies of values in all namespaces. own is the key of the Secret's data in
@@ -108,7 +110,7 @@ func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own
 func Of(pods []corev1.Pod, namespace, secret string) []User {
 	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
 	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` + regexp.QuoteMeta(secret) + `"`)
-	var out []User
+	out := []User{}
 	for i := range pods {
 		p := &pods[i]
 		spec, _ := json.Marshal(p.Spec) // never fails
@@ -120,7 +122,7 @@ func Of(pods []corev1.Pod, namespace, secret string) []User {
 		if at < 0 {
 			at, out = len(out), append(out, User{Kind: kind, Namespace: namespace, Name: name, Secret: secret})
 		}
-		out[at].Pods = append(out[at].Pods, p)
+		out[at].PodCount, out[at].Pods = out[at].PodCount+1, append(out[at].Pods, p)
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.String(), b.String()) })
 	return out
