@@ -136,9 +136,7 @@ func (r *reading) readKube(ctx context.Context, s Source, f *Facts) (err error) 
 		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
 		f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
 	case ClusterIDs:
-		id := cluster.IdentityOf(f.Words())
-		id.Config, id.Former = f.Config.ClusterID, f.Config.FormerClusterIDs
-		f.ClusterIDs, err = id.Resolve(ctx, r.Cluster.Kube)
+		f.ClusterIDs, err = cluster.IDs(ctx, r.Cluster.Kube, &f.Config, f.Words())
 	default:
 		return r.readDriver(ctx, f)
 	}

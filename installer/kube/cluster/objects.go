@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -81,26 +82,13 @@ func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (str
 	return string(raw), nil
 }
 
-// Identity holds the sources of the cluster's name in CloudStack's tags, as the controller reads them.
-type Identity struct {
-	Flag   string // --cluster-id of the controller
-	Config string // cluster-id of the cloud-config
-	Name   string // --cluster-name of the controller
-	// Former are the former-cluster-ids of the cloud-config.
-	Former []string
-}
-
-// IdentityOf reads the controller's flags among the words that it is started with.
-func IdentityOf(words []string) (out Identity) {
-	out.Flag, _ = Argument(words, "cluster-id")
-	out.Name, _ = Argument(words, "cluster-name")
-	return out
-}
-
-// Resolve returns the cluster's ids in tags: the current one as the controller chooses it, then former ones. The API
-// server is asked for the UID of kube-system only where nothing else names the cluster.
-func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	id := provider.ClusterID(i.Flag, i.Config, i.Name, "")
+// IDs returns the cluster's ids in CloudStack's tags: the current one as the controller chooses it by the flags among the words
+// that it is started with and by the cloud-config, then former ones. The API server is asked for the UID of kube-system only
+// where nothing else names the cluster.
+func IDs(ctx context.Context, kube kubernetes.Interface, config *cloudstack.Config, words []string) ([]string, error) {
+	flag, _ := Argument(words, "cluster-id")
+	name, _ := Argument(words, "cluster-name")
+	id := provider.ClusterID(flag, config.ClusterID, name, "")
 	if id == "" {
 		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		if err != nil {
@@ -108,7 +96,7 @@ func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) ([]str
 		}
 		id = string(ns.UID)
 	}
-	return append([]string{id}, i.Former...), nil
+	return append([]string{id}, config.FormerClusterIDs...), nil
 }
 
 // NamespaceLabels returns the labels of all namespaces, by name.

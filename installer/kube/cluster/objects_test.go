@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func TestIdentity(t *testing.T) {
@@ -35,21 +37,20 @@ func TestIdentity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kube := fake.NewClientset(system)
-			id := IdentityOf(tt.words)
-			id.Config = tt.config
-			got, err := id.Resolve(t.Context(), kube)
+			got, err := IDs(t.Context(), kube, &cloudstack.Config{ClusterID: tt.config}, tt.words)
 			require.NoError(t, err)
 			require.Equal(t, []string{tt.want}, got)
 			require.Equal(t, tt.asked, len(kube.Actions()) > 0)
 		})
 	}
-	got, err := Identity{Flag: "now", Former: []string{"kubernetes", "old"}}.Resolve(t.Context(), fake.NewClientset())
+	config := &cloudstack.Config{ClusterID: "now", FormerClusterIDs: []string{"kubernetes", "old"}}
+	got, err := IDs(t.Context(), fake.NewClientset(), config, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"now", "kubernetes", "old"}, got)
-	_, err = Identity{}.Resolve(t.Context(), fake.NewClientset())
+	_, err = IDs(t.Context(), fake.NewClientset(), &cloudstack.Config{}, nil)
 	require.ErrorContains(t, err, "not found", "no default in place of the UID")
 	kube := fake.NewClientset(system)
 	kube.PrependReactor("get", "namespaces", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
-	_, err = Identity{}.Resolve(t.Context(), kube)
+	_, err = IDs(t.Context(), kube, &cloudstack.Config{}, nil)
 	require.ErrorContains(t, err, "forbidden", "no guess where the UID may not be read")
 }
