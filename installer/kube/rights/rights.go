@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-//go:generate go run ./gen
+//go:generate go test . -run TestRoles -update
 
 // Names of the roles of docs/csccm-rights.yaml and of the groups that they are bound to.
 const (

@@ -1,20 +1,18 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes docs/csccm-rights.yaml.
-package main
+package rights_test
 
 import (
-	"context"
-	_ "embed" // the manifest
-	"fmt"
+	"flag"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"text/template"
 
+	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,29 +23,12 @@ import (
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
-func main() {
-	text, err := roles()
-	if err == nil {
-		err = os.WriteFile(filepath.Join("..", "..", "..", "docs", "csccm-rights.yaml"), []byte(text), 0o644) //nolint:gosec // for everybody
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "rights:", err)
-		os.Exit(1)
-	}
-}
+var update = flag.Bool("update", false, "write docs/csccm-rights.yaml again")
 
-//go:embed roles.yaml.tmpl
-var manifest string
-
-// granted holds the rules that the chart grants to the controller, by the place of their role.
-type granted map[rights.Place][]rbacv1.PolicyRule
-
-// roles returns the manifest, in which each role is bound to the group of its name.
-func roles() (string, error) {
-	chart, err := grantedByChart()
-	if err != nil {
-		return "", err
-	}
+// TestRoles compares docs/csccm-rights.yaml, in which each role is bound to the group of its name, with the table and the chart.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	chart := grantedByChart(t)
 	var all []rbacv1.Role
 	for _, name := range []string{rights.Operator, rights.Reader} {
 		for _, places := range [][]rights.Place{{rights.Everywhere}, {rights.System, rights.Release}, {rights.Heartbeats}} {
@@ -60,9 +41,27 @@ func roles() (string, error) {
 		return string(out), err
 	}
 	var b strings.Builder
-	err = template.Must(template.New("roles").Funcs(template.FuncMap{"yaml": text}).Parse(manifest)).Execute(&b, all)
-	return b.String(), err
+	manifest, err := template.New("roles.yaml.tmpl").Funcs(template.FuncMap{"yaml": text}).ParseFiles("testdata/roles.yaml.tmpl")
+	require.NoError(t, err)
+	require.NoError(t, manifest.Execute(&b, all))
+	want := b.String()
+	const file = "../../../docs/csccm-rights.yaml"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644)) //nolint:gosec // for everybody
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(have), "run: go generate ./installer/kube/rights")
+	require.Contains(t, want, "  resourceNames:\n  - system:auth-delegator\n  resources:\n  - clusterroles\n  verbs:\n  - bind\n")
+	_, reader, ok := strings.Cut(want, "kind: ClusterRole\nmetadata:\n  name: "+rights.Reader)
+	require.True(t, ok)
+	for _, verb := range []string{"create", "update", "patch", "delete"} {
+		require.NotContains(t, reader, "- "+verb+"\n")
+	}
 }
+
+// granted holds the rules that the chart grants to the controller, by the place of their role.
+type granted map[rights.Place][]rbacv1.PolicyRule
 
 // reads reports whether a verb of a right is one that a reader has.
 func reads(r *rights.Right, verb string) bool {
@@ -120,15 +119,12 @@ func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRu
 
 // grantedByChart returns the rules of the chart's roles, and the permission to bind the predefined roles of Kubernetes
 // that the chart binds.
-func grantedByChart() (granted, error) {
+func grantedByChart(t *testing.T) granted {
+	t.Helper()
 	chart, err := helm.Embedded()
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := helm.Template(context.Background(), metav1.NamespaceSystem, helm.ApplyRequest{Name: "cloudstack-ccm", Chart: chart, KubeVersion: "v1.37.0"})
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(t, err)
+	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{Name: "cloudstack-ccm", Chart: chart, KubeVersion: "v1.37.0"})
+	require.NoError(t, err)
 	out := granted{}
 	var own []string
 	var bound []rbacv1.RoleRef
@@ -139,9 +135,7 @@ func grantedByChart() (granted, error) {
 			Rules             []rbacv1.PolicyRule `json:"rules"`
 			RoleRef           rbacv1.RoleRef      `json:"roleRef"`
 		}
-		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-			return nil, err
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &o))
 		switch {
 		case len(o.Rules) > 0:
 			place := rights.Place(o.Namespace)
@@ -163,5 +157,26 @@ func grantedByChart() (granted, error) {
 			APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{r.Name}, Verbs: []string{"bind"},
 		})
 	}
-	return out, nil
+	return out
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	chart := granted{
+		rights.Everywhere: {{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete"}}},
+		rights.System:     {{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"one"}, Verbs: []string{"watch"}}},
+	}
+	all := rules(false, chart, rights.Everywhere)
+	can := func(rules []rbacv1.PolicyRule, verb, group, resource string) bool {
+		return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return len(r.ResourceNames) == 0 && r.APIGroups[0] == group && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
+		})
+	}
+	require.True(t, can(all, "delete", "", "nodes"), "a permission of the controller, which the chart grants")
+	require.True(t, can(all, "patch", "", "nodes"))
+	require.False(t, can(all, "list", "", "secrets"), "only in namespaces")
+	system := rules(false, chart, rights.System, rights.Release)
+	require.True(t, can(system, "list", "", "secrets"))
+	require.False(t, can(system, "watch", "", "configmaps"))
+	require.Equal(t, chart[rights.System][0], system[len(system)-1], "by name")
 }
