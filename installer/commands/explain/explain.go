@@ -193,7 +193,7 @@ func Find(name string) (Topic, error) {
 	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), 3)], " or "))
 }
 
-//go:generate go run ./gen ../../../docs
+//go:generate go test . -run PagesAreFresh -update
 
 // link matches a link of a text that leads to another page.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
@@ -201,37 +201,6 @@ var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 // sentence begins with a capital letter and ends with a full stop.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-const generated = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain/gen. Do not edit. -->\n\n"
-
-// saidOnce matches commands that the introduction names.
-var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
-
-const intro = generated + `# Runbooks
-
-What these names mean, how to see more, and how to end the problem: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `), [Events on
-Services](#events-on-services) and [on Nodes](#events-on-nodes), and [reasons of conditions](#conditions-of-a-service). To see an Event:
-` + "`kubectl get events -A --field-selector reason=NAME`. For a Service: `kubectl describe service -n NAMESPACE NAME` and\n`csccm plan NAMESPACE/NAME`" + `.
-` + "`csccm doctor --explain NAME`" + ` prints the same without a network, also for the code of a [check](checks.md).
-`
-
-// Page is docs/runbooks.md, a section for each family. Checks have docs/checks.md.
-func Page() string {
-	var b strings.Builder
-	b.WriteString(intro)
-	for _, family := range []string{"Alerts", "Events on Services", "Events on Nodes", "Conditions of a Service"} {
-		fmt.Fprintf(&b, "\n## %s\n", family)
-		for _, t := range Topics() {
-			if t.Entries[0].family != family {
-				continue // a name has one heading, so that links find it
-			}
-			text := saidOnce.ReplaceAllString(strings.ReplaceAll(t.text(), "](runbooks.md#", "](#"), "")
-			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+", ", "\n").Replace(text)
-			fmt.Fprintf(&b, "\n### %s\n%s", t.Name, text)
-		}
-	}
-	return b.String()
 }
 
 // text is what is said below the heading of a topic.

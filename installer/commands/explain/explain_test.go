@@ -5,10 +5,13 @@ package explain
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
 	"go/ast"
 	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +31,7 @@ var sources = map[Kind]string{
 	Alert:     "charts/cloudstack-ccm/monitoring/alerts.yaml (annotations summary and description, runbook.see, runbook.end)",
 	Event:     "pkg/service/reasons/reasons.yaml or pkg/node/events.go",
 	Condition: "pkg/service/reasons/reasons.yaml",
-	Check:     "installer/check/checks_*.go",
+	Check:     "installer/check/checks.yaml",
 }
 
 // TestEverythingIsExplained: an alert, a reason or a check that is added needs all texts.
@@ -85,12 +88,51 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	require.Greater(t, declared, 30)
 }
 
-// TestRunbooksAreFresh: docs/runbooks.md holds what the tables say.
-func TestRunbooksAreFresh(t *testing.T) {
+var update = flag.Bool("update", false, "write docs/runbooks.md and docs/checks.md again")
+
+// TestPagesAreFresh: docs/runbooks.md and docs/checks.md hold what the tables say.
+func TestPagesAreFresh(t *testing.T) {
 	t.Parallel()
-	have, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "runbooks.md"))
-	require.NoError(t, err)
-	require.Equal(t, Page(), string(have), "make generate")
+	var checks bytes.Buffer
+	require.NoError(t, check.WriteMarkdown(&checks))
+	for name, want := range map[string]string{"runbooks.md": page(), "checks.md": checks.String()} {
+		path := filepath.Join("..", "..", "..", "docs", name)
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(want), 0o644)) //nolint:gosec // documentation
+		}
+		have, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(have), "make generate")
+	}
+}
+
+// saidOnce matches commands that the introduction names.
+var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
+
+const intro = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain. Do not edit. -->\n\n" + `# Runbooks
+
+What these names mean, how to see more, and how to end the problem: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `), [Events on
+Services](#events-on-services) and [on Nodes](#events-on-nodes), and [reasons of conditions](#conditions-of-a-service). To see an Event:
+` + "`kubectl get events -A --field-selector reason=NAME`. For a Service: `kubectl describe service -n NAMESPACE NAME` and\n`csccm plan NAMESPACE/NAME`" + `.
+` + "`csccm doctor --explain NAME`" + ` prints the same without a network, also for the code of a [check](checks.md).
+`
+
+// page is docs/runbooks.md, a section for each family. Checks have docs/checks.md.
+func page() string {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, family := range []string{"Alerts", "Events on Services", "Events on Nodes", "Conditions of a Service"} {
+		fmt.Fprintf(&b, "\n## %s\n", family)
+		for _, t := range Topics() {
+			if t.Entries[0].family != family {
+				continue // a name has one heading, so that links find it
+			}
+			text := saidOnce.ReplaceAllString(strings.ReplaceAll(t.text(), "](runbooks.md#", "](#"), "")
+			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+", ", "\n").Replace(text)
+			fmt.Fprintf(&b, "\n### %s\n%s", t.Name, text)
+		}
+	}
+	return b.String()
 }
 
 func TestFind(t *testing.T) {
