@@ -44,7 +44,7 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a *api) do(t *testing.T, f *Fence, method, path string) error {
 	t.Helper()
-	_, err := f.Wrap(a).RoundTrip(httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("{}"))) //nolint:bodyclose // it has none
+	_, err := f.Wrap(a).RoundTrip(httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("{}")))
 	return err
 }
 

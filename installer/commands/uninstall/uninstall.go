@@ -280,7 +280,7 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
-	admin, end, err := u.Options.Admin(ctx, u.Env, &login)
+	admin, end, err := u.Admin(ctx, u.Env, &login)
 	if err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, se
 			h.before, h.since = l.Spec.DeepCopy(), now.Time
 			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
 		}
-		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts/time.Second))
+		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts.Seconds()))
 		if missing {
 			_, err = leases.Create(ctx, l, metav1.CreateOptions{})
 		} else {

@@ -47,7 +47,7 @@ func TestRoles(t *testing.T) {
 	want := b.String()
 	const file = "../../../docs/csccm-rights.yaml"
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644)) //nolint:gosec // for everybody
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
