@@ -12,11 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/commands/explain"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -124,15 +126,15 @@ func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once fu
 func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
 	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
 	if f.phase == phaseAuto {
-		sel.Phase = check.PhaseOf(ctx, c, g.Release)
+		sel.Phase = inspect.PhaseOf(ctx, c, g.Release)
 	}
-	env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, sel.Phase)
+	env, closeEnv := inspect.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, sel.Phase)
 	defer closeEnv()
 	if f.probe {
 		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout
 	}
 	var r check.Report
-	checking(g, func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
+	checking(g, func(step func(check.Result)) { r = inspect.Run(ctx, env, sel, step) })
 	open, failOn := check.Open(r.Checks), check.Severity(g.FailOn)
 	if g.Format == "json" || g.Format == "yaml" {
 		err = report.Encode(out, g.Format, r)
@@ -149,7 +151,11 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 		return open, err
 	}
 	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloud != "" && r.Summary.Skipped > 0 {
-		return open, check.NotInstalled(c.Namespace, r.Summary.Skipped)
+		return open, &report.Error{
+			What: fmt.Sprintf("the controller is not installed in namespace %s, and without credentials %s skipped",
+				c.Namespace, english.Plural(r.Summary.Skipped, "check was", "checks were")),
+			Fix: "run csccm install; to check before that, give --phase preflight --cloud-config FILE", Code: report.ExitCheckFailed,
+		}
 	}
 	return open, nil
 }
@@ -196,11 +202,11 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 		Short: "Show controller, nodes, Services and problems",
 	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		return looking(ctx, g, &watch, func(ctx context.Context, c *cluster.Cluster, out io.Writer) (string, error) {
-			env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
+			env, closeEnv := inspect.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			var s *status.Status
 			checking(g, func(step func(check.Result)) {
-				s = status.New(check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
+				s = status.New(inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
 			})
 			open := check.Open(s.Checks.Problems)
 			if err := writeStatus(g, &watch, out, s); err != nil {

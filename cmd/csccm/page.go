@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/bundle"
 	"github.com/csccm/csccm/installer/commands/ui"
@@ -101,13 +102,13 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	if err != nil {
 		return err
 	}
-	phase := check.PhaseOf(ctx, c, g.Release)
-	env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, phase)
+	phase := inspect.PhaseOf(ctx, c, g.Release)
+	env, closeEnv := inspect.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, phase)
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts
 	checking(g, func(step func(check.Result)) {
-		r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
+		r, facts = inspect.Facts(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
 	})
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))

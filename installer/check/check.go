@@ -1,52 +1,28 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check runs the checks that csccm doctor, install and status share. checks.yaml and judges are the catalogue:
-// what each check needs to know, its texts, and the pure function that judges it. The sources are read once in a run.
+// Package check has the checks that csccm doctor, install and status share. checks.yaml and judges are the catalogue:
+// what each check needs to know, its texts, and the pure function that judges it. Package inspect reads and runs them.
 package check
 
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
+	"time"
 
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/typo"
 	"github.com/csccm/csccm/pkg/version"
 )
-
-// Env is the environment of checks. The caller sets its fields; of Setup those that are not read from the others.
-type Env struct {
-	Setup
-
-	Cluster *cluster.Cluster
-	// CloudStack is nil where no credentials are known; then NoCloud or NoCloudErr says why.
-	CloudStack *cloudapi.Client
-	// CloudConfig is what CloudStack was made from; nil with it.
-	CloudConfig *cloudstack.Config
-	// Style has the command lines in remedies work where this run works.
-	Style report.Style
-	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
-	// only thing that a check changes.
-	ProbePod *kubelet.ProbeOptions
-	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
-	DialAPI ckscheck.Dial
-	// Clock is nil for the real one.
-	Clock clock.WithTicker
-}
-
-// DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
-const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
 // Severity says how bad it is when a check does not pass.
 type Severity string
@@ -165,6 +141,62 @@ func (c *Check) Category() string {
 
 // In reports whether the check makes sense in a phase; "" stands for both.
 func (c *Check) In(p Phase) bool { return p == "" || c.Phase == "" || c.Phase == p }
+
+// Selection says which checks to run and how.
+type Selection struct {
+	// Phase "" means all phases.
+	Phase Phase
+	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
+	// dash ("NODE" for all NODE checks).
+	Only, Skip []string
+	// AllMembers reads the members of every load balancer rule. Else, where that takes many calls, a sample shows
+	// whether it is needed. So does Only with LB-001 in it.
+	AllMembers bool
+	// Timeout is that of reading one source; 0 means 20 s.
+	Timeout time.Duration
+}
+
+// Validate names a code that is in no catalogue.
+func (s Selection) Validate() error {
+	var known []string
+	for _, c := range All() {
+		group, _, _ := strings.Cut(c.Code, "-")
+		known = append(known, group, c.Code)
+	}
+	for _, code := range slices.Concat(s.Only, s.Skip) {
+		if !slices.Contains(known, strings.ToUpper(code)) {
+			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
+		}
+	}
+	return nil
+}
+
+// Matches reports whether one of the patterns is a code or its group.
+func Matches(patterns []string, code string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		p = strings.ToUpper(p)
+		return p == code || strings.HasPrefix(code, p+"-")
+	})
+}
+
+// Chooses reports whether a check was selected itself.
+func (s Selection) Chooses(c *Check) bool {
+	return c.In(s.Phase) && (len(s.Only) == 0 || Matches(s.Only, c.Code)) && !Matches(s.Skip, c.Code)
+}
+
+// Plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier
+// ones only. What the user skips on purpose counts as passed.
+func (s Selection) Plan(catalogue []Check) (out []Check) {
+	var needed []string
+	for _, c := range slices.Backward(catalogue) {
+		if s.Chooses(&c) || slices.Contains(needed, c.Code) && !Matches(s.Skip, c.Code) {
+			needed = append(needed, c.Needs...)
+			out = append(out, c)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
 
 // HintBase is where the documentation of the checks is.
 const HintBase = version.Pages + "docs/checks.md"

@@ -141,7 +141,7 @@ func networks(f *Facts) Finding {
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		of := english.Plural(used[id], "node", "")
-		n := find(f.Networks, func(n *cloudstack.Network) bool { return n.ID == id })
+		n := Find(f.Networks, func(n *cloudstack.Network) bool { return n.ID == id })
 		if n == nil {
 			objects = append(objects, objectf("Network", "", id, "of %s is not visible to the keys", of))
 			continue

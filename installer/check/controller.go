@@ -50,7 +50,7 @@ func podsReady(f *Facts) Finding {
 				return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(images, ", "))
 			}
 		}
-		if c := find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); c != nil {
+		if c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); c != nil {
 			return fmt.Sprintf("restarted %d times", c.RestartCount)
 		}
 		return ""
@@ -345,7 +345,7 @@ func openErrors(f *Facts) Finding {
 func (f *Facts) over(e *corev1.Event) bool {
 	o := &e.InvolvedObject
 	if o.Kind == "Service" && f.Err(Services) == nil {
-		s := find(f.Services, func(s *corev1.Service) bool {
+		s := Find(f.Services, func(s *corev1.Service) bool {
 			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == o.UID)
 		})
 		if s == nil {
@@ -356,7 +356,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 		return c != nil && c.Status == "True" && (repaired || !EventTime(e).After(c.LastTransitionTime.Time))
 	}
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
-		n := find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })
+		n := Find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })
 		if n == nil {
 			return true
 		}

@@ -63,8 +63,8 @@ func when(so bool, format string, args ...any) string {
 	return ""
 }
 
-// find returns the first element of a list that is wanted; nil without one.
-func find[T any](list []T, wanted func(*T) bool) *T {
+// Find returns the first element of a list that is wanted; nil without one.
+func Find[T any](list []T, wanted func(*T) bool) *T {
 	for i := range list {
 		if wanted(&list[i]) {
 			return &list[i]

@@ -18,7 +18,7 @@ import (
 )
 
 // Deployed returns the revision that is deployed; nil without one.
-func (f *Facts) Deployed() *helm.Release { return find(f.Records, (*helm.Release).Deployed) }
+func (f *Facts) Deployed() *helm.Release { return Find(f.Records, (*helm.Release).Deployed) }
 
 // recordOf names the Secret in which Helm stores a revision.
 func recordOf(r *helm.Release) string {

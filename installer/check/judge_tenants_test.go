@@ -4,7 +4,6 @@
 package check
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -12,11 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -147,36 +142,6 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, tt.refused, got)
 		})
 	}
-}
-
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	manifest := func(flag string) string {
-		return "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
-	}
-	const policy = `, '--tenancy={"annotations":{"network":{"deny":true}}}'`
-	web, next, plain := tenantService("a/web", "192.0.2.1", with("network", "n")), tenantService("b/new", "", with("network", "n")), tenantService("c/web", "192.0.2.2")
-	for name, tt := range map[string]struct {
-		manifest string
-		lines    []string
-	}{
-		"a chart without a policy": {manifest(""), nil},
-		"refused":                  {manifest(policy), []string{"Service a/web is refused: ", "Service b/new is refused; it has no address yet: "}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var said bytes.Buffer
-			e := &engine.Env{Cluster: cluster.NewForTest(fake.NewClientset(&web, &next, &plain)), Progress: report.NewProgress(&said, report.Style{}, nil)}
-			refused, err := Refused(t.Context(), e, tt.manifest)
-			require.NoError(t, err)
-			require.Len(t, refused, len(tt.lines))
-			for _, line := range tt.lines {
-				require.Contains(t, said.String(), line)
-			}
-		})
-	}
-	_, err := Refused(t.Context(), nil, manifest(`, '--tenancy={'`))
-	require.ErrorContains(t, err, "tenancy")
 }
 
 func TestRuledAddresses(t *testing.T) {

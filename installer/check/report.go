@@ -43,11 +43,12 @@ type Result struct {
 	DurationMs int64  `json:"durationMs"`
 	// Unfinished: the whole run ended before the check. Programs read that as unknown; a person is told how many.
 	Unfinished bool `json:"-"`
-	// needs is the check for which this one was skipped: the first that did not pass. A person is told once.
-	needs string
+	// Needs is the check for which this one was skipped: the first that did not pass. A person is told once.
+	Needs string `json:"-"`
 }
 
-func resultOf(c *Check, f Finding, took time.Duration) Result {
+// ResultOf is what a check found, after some time.
+func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
 		Outcome: cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed), Message: f.Message, Objects: append([]Object{}, f.Objects...), Evidence: map[string]string{}, // never null
@@ -62,8 +63,8 @@ func resultOf(c *Check, f Finding, took time.Duration) Result {
 	return r
 }
 
-// without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
-func (r Result) without(secrets ...string) Result {
+// Without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
+func (r Result) Without(secrets ...string) Result {
 	clean := func(text string) string { return report.Mask(text, secrets...) }
 	r.Message, r.Remedy = clean(r.Message), clean(r.Remedy)
 	for i := range r.Objects {
@@ -111,10 +112,11 @@ type Report struct {
 	Unfinished int      `json:"-"` // how many checks had not ended when the run did
 }
 
-func newReport(in *reading, sel Selection, results []Result) Report {
-	r := Report{SchemaVersion: SchemaVersion, Phase: sel.Phase, Checks: results, DurationMs: in.Clock.Since(in.f.At).Milliseconds()}
+// NewReport is the report of a run on facts that took some time.
+func NewReport(f *Facts, took time.Duration, results []Result) Report {
+	r := Report{SchemaVersion: SchemaVersion, Phase: f.Phase, Checks: results, DurationMs: took.Milliseconds()}
 	r.Tool.Name, r.Tool.Version = "csccm", version.Version
-	r.Cluster.Context, r.Cluster.Server = in.f.Context, in.f.Server
+	r.Cluster.Context, r.Cluster.Server = f.Context, f.Server
 	count := map[Outcome]*int{OK: &r.Summary.OK, Warning: &r.Summary.Warning, Failed: &r.Summary.Failed, Skipped: &r.Summary.Skipped, Unknown: &r.Summary.Unknown}
 	for i := range results {
 		*count[results[i].Outcome]++
@@ -149,6 +151,17 @@ func (r Report) unjudged() bool {
 	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }
 
+// Open names the checks that did not pass.
+func Open(results []Result) string {
+	var codes []string
+	for i := range results {
+		if o := results[i].Outcome; o != OK && o != Skipped {
+			codes = append(codes, results[i].Code)
+		}
+	}
+	return strings.Join(codes, ", ")
+}
+
 // TextOptions says how a report is shown to a person.
 type TextOptions struct {
 	Style report.Style
@@ -172,8 +185,8 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 		switch {
 		case c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped):
 			continue
-		case c.needs != "" && !o.Verbose:
-			waiting[c.needs] = append(waiting[c.needs], c.Code)
+		case c.Needs != "" && !o.Verbose:
+			waiting[c.Needs] = append(waiting[c.Needs], c.Code)
 			continue
 		case !o.Short && c.Category != category:
 			if category != "" {

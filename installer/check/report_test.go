@@ -6,6 +6,7 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,11 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
+// made is the result of a check that found f.
+func made(code string, severity Severity, f Finding) Result {
+	return ResultOf(&Check{Code: code, Title: "title of " + code, Severity: severity, Remedy: "the usual"}, f, 0)
+}
+
 // sample has one check of each outcome.
 func sample(t *testing.T) Report {
 	t.Helper()
@@ -31,13 +37,15 @@ func sample(t *testing.T) Report {
 	}
 	long := made("T-002", SeverityWarning, Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
 	long.Remedy = "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`"
-	return runAll(t.Context(), []Check{
+	waiting := made("T-004", SeverityError, Skipf("needs T-003, which failed"))
+	waiting.Needs = "T-003"
+	return NewReport(&Facts{Setup: Setup{Phase: PhaseInstalled}}, 0, []Result{
 		made("T-001", SeverityFatal, Passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
 		long,
 		made("T-003", SeverityError, Problemf("nobody holds a lease").Fix("look at the log")),
-		made("T-004", SeverityError, Passf(""), "T-003"),
+		waiting,
 		made("T-005", SeverityError, Unknownf("could not be read")),
-	}, Selection{Phase: PhaseInstalled}, nil)
+	})
 }
 
 // What could not be found out is not success, and the API server's version is no finding about a controller.
@@ -45,19 +53,19 @@ func TestNothingCouldBeJudged(t *testing.T) {
 	t.Parallel()
 	version, dark, na := made("K8S-001", SeverityFatal, Passf("v1.37.1")), made("T-001", SeverityError, Unknownf("forbidden").Fix("ask for the right")), made("T-002", SeverityError, Skipf("none"))
 	for name, tc := range map[string]struct {
-		checks []Check
+		checks []Result
 		err    string
 	}{
-		"all unknown":          {[]Check{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden"},
-		"unknown and skipped":  {[]Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
-		"all skipped":          {[]Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
-		"only the version":     {[]Check{version}, ""},
-		"one is judged":        {[]Check{dark, made("T-003", SeverityError, Passf(""))}, ""},
-		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, Problemf(""))}, "exit code 3"},
+		"all unknown":          {[]Result{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden"},
+		"unknown and skipped":  {[]Result{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
+		"all skipped":          {[]Result{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
+		"only the version":     {[]Result{version}, ""},
+		"one is judged":        {[]Result{dark, made("T-003", SeverityError, Passf(""))}, ""},
+		"one is judged, badly": {[]Result{dark, made("T-003", SeverityError, Problemf(""))}, "exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := runAll(t.Context(), tc.checks, Selection{}, nil).Err(SeverityError)
+			err := NewReport(&Facts{}, 0, tc.checks).Err(SeverityError)
 			if tc.err == "" {
 				require.NoError(t, err)
 				return
@@ -89,7 +97,7 @@ func TestExitCodes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := runAll(t.Context(), []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, Passf(""))}, Selection{}, nil)
+			r := NewReport(&Facts{}, 0, []Result{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, Passf(""))})
 			for failOn, code := range map[Severity]int{SeverityError: tt.plain, SeverityWarning: tt.strict} {
 				err := r.Err(failOn)
 				if code == 0 {
@@ -129,8 +137,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 func TestJSONFollowsTheSchema(t *testing.T) {
 	t.Parallel()
 	s := compiledSchema(t)
-	empty := runAll(t.Context(), nil, Selection{}, nil)
-	for _, r := range []Report{sample(t), empty} {
+	for _, r := range []Report{sample(t), NewReport(&Facts{}, 0, []Result{})} {
 		var b bytes.Buffer
 		require.NoError(t, report.Encode(&b, "json", r))
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b.Bytes()))
@@ -139,7 +146,7 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 		var back Report
 		require.NoError(t, json.Unmarshal(b.Bytes(), &back))
 		for i := range r.Checks {
-			r.Checks[i].needs = "" // for people
+			r.Checks[i].Needs = "" // for people
 		}
 		require.Equal(t, r, back)
 	}
@@ -211,7 +218,8 @@ func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	categories := map[string]bool{}
 	last := ""
-	sources := allSources()
+	sources := maps.Clone(OfKube)
+	maps.Copy(sources, OfCloud)
 	for _, c := range All() {
 		require.Regexp(t, code, c.Code)
 		require.False(t, seen[c.Code], "%s is there twice", c.Code)

@@ -33,7 +33,7 @@ func admission(f *Facts) Finding {
 	}
 	var objects []Object
 	for _, end := range admissionPolicies {
-		p := find(f.Policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
+		p := Find(f.Policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
 		if p == nil {
 			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", "*"+end, "not in the cluster"))
 			continue
@@ -110,7 +110,7 @@ func records(f *Facts) Finding {
 			return err.Error()
 		}
 		for _, rec := range records.Addresses {
-			a, why := find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID }), ""
+			a, why := Find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID }), ""
 			if a == nil || !rec.Allocated {
 				continue // LB-001 says what is missing
 			}

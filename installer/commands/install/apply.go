@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -267,8 +268,8 @@ func (c *change) carryOut(
 				return report.Remedied(rollout.Wait(ctx, e), fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", c.was.Revision))
 			}},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
-				env := &check.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
-				open, err := check.AwaitLeader(ctx, env, check.Run, nil, e.Progress)
+				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
+				open, err := inspect.AwaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
 					err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
 				}

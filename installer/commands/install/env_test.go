@@ -21,6 +21,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
@@ -165,7 +166,7 @@ func (e *env) installer(t *testing.T, c Config) *installer {
 		c.Chart, err = helm.Embedded()
 		require.NoError(t, err)
 	}
-	c.checks = func(_ context.Context, env *check.Env, sel check.Selection, _ func(check.Result)) check.Report {
+	c.checks = func(_ context.Context, env *inspect.Env, sel check.Selection, _ func(check.Result)) check.Report {
 		if env.CloudStack == nil && env.NoCloud == "" {
 			t.Error("checks without CloudStack must say why")
 		}

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -72,8 +73,8 @@ type Config struct {
 	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode     time.Duration // 0 = taint.DefaultPerNode
 
-	// checks runs checks; nil = check.Run.
-	checks func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
+	// checks runs checks; nil = inspect.Run.
+	checks func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report
 }
 
 // run is one install: what is wanted, what was found, and what was decided.
@@ -121,7 +122,7 @@ func (r *run) setDefault(name string, value any) {
 // Run is the whole install. Its errors have a remedy and an exit code where they can.
 func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
-		c.checks = check.Run
+		c.checks = inspect.Run
 	}
 	r := &run{Env: e, Config: &c, warned: map[string]bool{}, session: e.Session("install", "csccm uninstall takes the controller away again")}
 	e.Scrub = r.scrub
@@ -151,7 +152,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				// After the limit it goes on: the checks after the install say what is wrong.
-				_, err := check.AwaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
+				_, err := inspect.AwaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
 				return err
 			}},
 			{Name: "checks after the install", Do: func(ctx context.Context, _ engine.Note) error {
@@ -224,15 +225,15 @@ func (r *run) preflight(ctx context.Context) error {
 }
 
 // checkEnv is what the checks work with.
-func (r *run) checkEnv() *check.Env {
-	return &check.Env{
+func (r *run) checkEnv() *inspect.Env {
+	return &inspect.Env{
 		Cluster: r.Cluster, Style: r.StyleOf(r.Out), CloudStack: r.api, CloudConfig: r.config, Clock: r.Clock,
 		Setup: check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
 	}
 }
 
 // runChecks runs the checks of a phase. A warning is shown once in a run.
-func (r *run) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
+func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase) error {
 	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -146,7 +146,7 @@ func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 	if c.request.Chart == nil { // a rollback
 		return nil
 	}
-	c.warnings, err = check.Refused(ctx, e, c.manifest)
+	c.warnings, err = inspect.Refused(ctx, e, c.manifest)
 	return err
 }
 

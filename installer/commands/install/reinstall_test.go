@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/testenv"
 )
 
@@ -43,9 +44,9 @@ func TestInstallWaitsForTheLease(t *testing.T) {
 				}
 			}
 			in := e.installer(t, e.keys(t))
-			in.checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+			in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
 				sel.Only = []string{"CCM-002"}
-				return check.Run(ctx, env, sel, progress)
+				return inspect.Run(ctx, env, sel, progress)
 			}
 			err := in.Run(t.Context())
 			if free {

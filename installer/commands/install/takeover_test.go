@@ -17,6 +17,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
@@ -189,7 +190,7 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	in := e.installer(t, e.taking(t))
 	replaced := map[check.Phase][]check.Object{}
 	checks := in.checks
-	in.checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
 		replaced[sel.Phase] = env.Replaces
 		return checks(ctx, env, sel, progress)
 	}

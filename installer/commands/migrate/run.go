@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
@@ -129,7 +130,7 @@ func (m *migration) allowed(ctx context.Context) error {
 	if m.touched == 0 {
 		return nil
 	}
-	r := check.Run(ctx, &check.Env{Cluster: m.Cluster, Setup: check.Setup{Namespace: m.Cluster.Namespace, Release: m.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
+	r := inspect.Run(ctx, &inspect.Env{Cluster: m.Cluster, Setup: check.Setup{Namespace: m.Cluster.Namespace, Release: m.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

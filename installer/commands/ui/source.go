@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/picture"
@@ -94,9 +95,9 @@ func New(o Options) *Source {
 
 // inspect runs doctor.
 func (s *Source) inspect(ctx context.Context) (check.Report, *check.Facts) {
-	env, end := check.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
+	env, end := inspect.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
-	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
+	return inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
 }
 
 // Changed receives after each change.

@@ -22,7 +22,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
@@ -66,7 +66,7 @@ func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube
 
 func secretOf(c *cloudstack.Config) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: check.DefaultSecretName}, Data: map[string][]byte{"cloud-config": c.Render()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: inspect.DefaultSecretName}, Data: map[string][]byte{"cloud-config": c.Render()},
 	}
 }
 

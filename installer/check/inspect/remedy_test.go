@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 )
 
 // placeholder is what a person would have to replace before a remedy can be followed. FILE and VALUES are theirs.
@@ -31,7 +32,7 @@ func requireUsable(t *testing.T, results []check.Result) {
 
 func (w *world) result(t *testing.T, code string) check.Result {
 	t.Helper()
-	return byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}}, nil))[code]
+	return byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}}, nil))[code]
 }
 
 func TestRemediesOfNodes(t *testing.T) {

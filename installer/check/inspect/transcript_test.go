@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/status"
 )
@@ -38,19 +39,19 @@ func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Fa
 	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen of 24 lines")
 	text := strings.ReplaceAll(b.String(), w.env.Cluster.Server, "https://192.0.2.10:6443")
 	text = strings.ReplaceAll(text, w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api")
-	path := filepath.Join("..", "..", "docs", "transcripts", name)
+	path := filepath.Join("..", "..", "..", "docs", "transcripts", name)
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./installer/check -update")
-	require.Equal(t, string(want), text, "run go test ./installer/check -update")
+	require.NoError(t, err, "run go test ./installer/check/inspect -update")
+	require.Equal(t, string(want), text, "run go test ./installer/check/inspect -update")
 }
 
 func doctorAt(t *testing.T, w *world) (check.Report, *check.Facts) {
 	t.Helper()
-	r, f := check.Inspect(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	r, f := inspect.Facts(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	noKeys(t, w, r)
 	return r, f
 }
@@ -85,7 +86,7 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 
 	// A check that reads more than it declares says something else when it runs alone.
 	for _, c := range r.Checks {
-		alone := byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{c.Code}}, nil))[c.Code]
+		alone := byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{c.Code}}, nil))[c.Code]
 		require.Equal(t, c.Outcome, alone.Outcome, "%+v", alone)
 		if c.Code != "LB-001" { // which plans more Services when it is asked for
 			require.Equal(t, c.Objects, alone.Objects, c.Code)

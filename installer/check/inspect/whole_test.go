@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -40,7 +41,7 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 			w.sim.Ledger().Reset()
 			ran := map[string]check.Result{}
 			for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
-				for code, c := range byCode(check.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
+				for code, c := range byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
 					ran[code] = c
 					switch {
 					case code == "HELM-002": // the objects carry no marks of Helm here
@@ -85,7 +86,7 @@ func TestFaultsAreFound(t *testing.T) {
 			if f.preflight {
 				phase = check.PhasePreflight
 			}
-			r := check.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)
+			r := inspect.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)
 			c := byCode(r)[f.code]
 			require.Equal(t, f.outcome, c.Outcome, "%+v", c)
 			require.NotEmpty(t, c.Message)
@@ -159,7 +160,7 @@ func TestAddressesOfVMWithTwoNICs(t *testing.T) {
 				_, err = w.kube.AppsV1().Deployments(system).Update(t.Context(), d, metav1.UpdateOptions{})
 				require.NoError(t, err)
 			}
-			r := byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{"NODE-006"}}, nil))["NODE-006"]
+			r := byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{"NODE-006"}}, nil))["NODE-006"]
 			require.Equal(t, tc.outcome, r.Outcome, "%s %v", r.Message, r.Objects)
 			if tc.says != "" {
 				require.Contains(t, r.Objects[0].Message, tc.says)
@@ -201,7 +202,7 @@ func TestVMsAreInAnotherProject(t *testing.T) {
 				}
 				return body
 			}
-			r := check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+			r := inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 			failed := map[string]check.Result{}
 			for _, c := range r.Checks {
 				failed[c.Code] = c

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"bytes"
@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -65,7 +66,7 @@ rules: [{apiGroups: [""], resources: [nodes], verbs: [get, list]}]
 type world struct {
 	sim     *simulator.Simulator
 	kube    *fakekube.Clientset
-	env     *check.Env
+	env     *inspect.Env
 	now     time.Time
 	objects *objectServer
 	kubelet func(node string) string               // its --cloud-provider
@@ -213,7 +214,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 		_ = json.NewEncoder(rw).Encode(map[string]any{"kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1", "flags": map[string]string{"cloud-provider": w.kubelet(node)}})
 	}))
 	t.Cleanup(api.Close)
-	w.env = &check.Env{
+	w.env = &inspect.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
 		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
 	}

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package inspect
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/inventory"
 )
@@ -22,41 +23,40 @@ import (
 // source says how something is read.
 type source struct {
 	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
-	needs, tries []Source
+	needs, tries []check.Source
 	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
-	read func(ctx context.Context, r *reading, f *Facts) error
+	read func(ctx context.Context, r *reading, f *check.Facts) error
 }
 
 // reading is what a run has read so far.
 type reading struct {
 	*Env
 
-	f         *Facts
+	f         *check.Facts
 	inventory *inventory.Inventory
-	once      map[Source]func() error // reads a source at the first call, and returns its error at each
-	reads     sync.WaitGroup          // those that were started
-	slots     chan struct{}           // bounds how many sources are read at a time
-	timeout   time.Duration           // of one source
-	project   string                  // its id; "" for the account itself
-	// allMembers: the members of every load balancer rule are read, however many calls that takes.
-	allMembers bool
+	once      map[check.Source]func() error // reads a source at the first call, and returns its error at each
+	reads     sync.WaitGroup                // those that were started
+	slots     chan struct{}                 // bounds how many sources are read at a time
+	sel       check.Selection
+	project   string // its id; "" for the account itself
 }
 
 // errEnded means that the run ended before a source was read.
 var errEnded = errors.New("the run has ended")
 
 // newReading prepares to read sources while ctx lasts, which is that of the whole run.
-func newReading(ctx context.Context, env *Env, sources map[Source]source, timeout time.Duration) *reading {
+func newReading(ctx context.Context, env *Env, sources map[check.Source]source, sel check.Selection) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
-	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
+	f := &check.Facts{At: e.Clock.Now(), Setup: e.Setup}
+	f.Phase, sel.Timeout = sel.Phase, cmp.Or(sel.Timeout, 20*time.Second)
 	if e.Cluster != nil {
 		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
 	}
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, once: map[Source]func() error{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
+	r := &reading{Env: &e, f: f, once: map[check.Source]func() error{}, sel: sel, slots: make(chan struct{}, cluster.AtOnce)}
 	for s, src := range sources {
 		f.Fail(s, errors.New("not asked for"))
 		r.once[s] = sync.OnceValue(func() error {
@@ -75,7 +75,7 @@ func newReading(ctx context.Context, env *Env, sources map[Source]source, timeou
 }
 
 // start begins to read sources that are not read yet.
-func (r *reading) start(sources ...Source) {
+func (r *reading) start(sources ...check.Source) {
 	for _, s := range sources {
 		r.reads.Go(func() { _ = r.once[s]() })
 	}
@@ -83,7 +83,7 @@ func (r *reading) start(sources ...Source) {
 
 // wait waits until sources are read. Its error names the source; that of a source that needs others names the one that
 // failed.
-func (r *reading) wait(sources ...Source) (err error) {
+func (r *reading) wait(sources ...check.Source) (err error) {
 	r.start(sources...)
 	for _, s := range sources {
 		err = cmp.Or(err, r.once[s]())
@@ -91,7 +91,7 @@ func (r *reading) wait(sources ...Source) (err error) {
 	return err
 }
 
-func (r *reading) read(run context.Context, s Source, src source) (err error) {
+func (r *reading) read(run context.Context, s check.Source, src source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
@@ -99,8 +99,8 @@ func (r *reading) read(run context.Context, s Source, src source) (err error) {
 		if run.Err() != nil {
 			err = errEnded // however little of it is missing
 		}
-		if _, inner := errors.AsType[*UnreadError](err); err != nil && !inner {
-			err = &UnreadError{Noun: string(s), Err: err}
+		if _, inner := errors.AsType[*check.UnreadError](err); err != nil && !inner {
+			err = &check.UnreadError{Noun: string(s), Err: err}
 		}
 	}()
 	r.start(src.tries...)
@@ -110,16 +110,16 @@ func (r *reading) read(run context.Context, s Source, src source) (err error) {
 	_ = r.wait(src.tries...) // read without them
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
-	ctx, cancel := context.WithTimeout(run, r.timeout)
+	ctx, cancel := context.WithTimeout(run, r.sel.Timeout)
 	defer cancel()
 	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("no result within %s", r.timeout)
+		err = fmt.Errorf("no result within %s", r.sel.Timeout)
 	}
 	return err
 }
 
 // fill replaces the placeholders of a remedy by names of the run.
-func (r *reading) fill(remedy string, objects []Object) string {
+func (r *reading) fill(remedy string, objects []check.Object) string {
 	api := cmp.Or(strings.Replace(r.f.Config.APIURL, "http://", "https://", 1), "https://HOST/client/api")
 	var nodes []string
 	words := []string{"https://HOST/client/api", api, "RELEASE", r.Release}

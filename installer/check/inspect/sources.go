@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package inspect
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -36,106 +37,92 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// ofKube and ofCloud are the sources of Kubernetes and of CloudStack, each with those that it needs.
-var (
-	ofKube = map[Source]sources{
-		Version: nil, Namespace: nil, Namespaces: nil, Nodes: nil, Distribution: {Nodes}, Kubelets: {Nodes}, Heartbeats: nil, Leases: nil,
-		Volumes: nil, Services: nil, Events: nil, Controllers: nil, Pods: {Controllers}, SystemPods: nil, Logs: {Pods}, Answers: {Pods},
-		Releases: nil, Rights: nil, Drift: nil, Admission: nil, ClusterIDs: {Controllers}, Driver: {Controllers, Volumes},
-	}
-	ofCloud = map[Source]sources{
-		Capabilities: nil, APIs: nil, Users: nil, Project: nil, Zones: nil, VMs: nil, Places: {Project, Nodes, VMs}, Networks: {Project},
-		Addresses: {Project}, Quota: {Project, APIs}, AllRules: {Project}, Forwards: {Project}, Balancers: {AllRules, Services},
-		Plans: {Services, Nodes, AllRules, VMs}, CKS: {Project, Nodes, VMs},
-	}
-	// tried are sources that are read before others if they can be.
-	tried = map[Source]sources{Rights: {Namespace}, Drift: {Releases}}
-)
-
 // allSources are those of Kubernetes and of CloudStack. Without an answer of the API server, or to the keys, no other
 // is asked for from there. Errors of Kubernetes say what is wrong with the way to the API server.
-func allSources() map[Source]source {
-	out := map[Source]source{}
-	for s, needs := range ofKube {
-		read := func(ctx context.Context, r *reading, f *Facts) error { return r.Cluster.Explain(r.readKube(ctx, s, f)) }
-		out[s] = source{append(sources{Version}, needs...), tried[s], read}
+func allSources() map[check.Source]source {
+	out := map[check.Source]source{}
+	for s, needs := range check.OfKube {
+		read := func(ctx context.Context, r *reading, f *check.Facts) error {
+			return r.Cluster.Explain(r.readKube(ctx, s, f))
+		}
+		out[s] = source{append([]check.Source{check.Version}, needs...), check.Tried[s], read}
 	}
-	for s, needs := range ofCloud {
-		read := func(ctx context.Context, r *reading, f *Facts) error { return r.readCloud(ctx, s, f) }
-		out[s] = source{append(sources{Capabilities}, needs...), tried[s], read}
+	for s, needs := range check.OfCloud {
+		read := func(ctx context.Context, r *reading, f *check.Facts) error { return r.readCloud(ctx, s, f) }
+		out[s] = source{append([]check.Source{check.Capabilities}, needs...), check.Tried[s], read}
 	}
-	for _, first := range (sources{Version, Capabilities}) {
+	for _, first := range []check.Source{check.Version, check.Capabilities} {
 		out[first] = source{read: out[first].read}
 	}
 	return out
 }
 
-func (r *reading) readKube(ctx context.Context, s Source, f *Facts) (err error) {
+func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) (err error) {
 	core, leases := r.Cluster.Kube.CoreV1(), r.Cluster.Kube.CoordinationV1().Leases
 	switch s {
-	case Version:
+	case check.Version:
 		v, err := r.Cluster.Ping(ctx)
 		if err == nil {
 			f.Version = v.GitVersion
 		}
 		return err
-	case Distribution:
+	case check.Distribution:
 		f.Distribution, f.DistributionBy, err = r.Cluster.Distribution(ctx, f.Nodes)
-	case Namespace:
+	case check.Namespace:
 		f.NamespaceOf, err = core.Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
-	case Namespaces:
+	case check.Namespaces:
 		f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
-	case Nodes:
+	case check.Nodes:
 		f.Nodes = cluster.List(ctx, &err, core.Nodes().List).Items
 		slices.SortFunc(f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	case Heartbeats:
+	case check.Heartbeats:
 		f.Heartbeats = cluster.List(ctx, &err, leases(corev1.NamespaceNodeLease).List).Items
-	case Leases:
+	case check.Leases:
 		f.Leases = cluster.List(ctx, &err, leases(metav1.NamespaceSystem).List).Items
 		if f.Namespace != metav1.NamespaceSystem {
 			f.Leases = append(f.Leases, cluster.List(ctx, &err, leases(f.Namespace).List).Items...)
 		}
-	case Kubelets:
+	case check.Kubelets:
 		f.Kubelets = kubelet.Verify(ctx, r.Cluster, f.Nodes, r.ProbePod)
-	case Volumes:
+	case check.Volumes:
 		f.Volumes = cluster.List(ctx, &err, core.PersistentVolumes().List).Items
-	case Services:
+	case check.Services:
 		f.Services = cluster.List(ctx, &err, core.Services(metav1.NamespaceAll).List).Items
 		slices.SortFunc(f.Services, func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
-	case Events:
+	case check.Events:
 		for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
 			o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
 			f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, core.Events(metav1.NamespaceAll).List).Items...)
 		}
-	case Controllers:
+	case check.Controllers:
 		all, err := cluster.Workloads(ctx, r.Cluster.Kube, metav1.NamespaceAll, metav1.ListOptions{})
-		var workloads []Workload
+		var workloads []check.Workload
 		for i := range all {
-			workloads = append(workloads, WorkloadOf(&all[i]))
+			workloads = append(workloads, check.WorkloadOf(&all[i]))
 		}
 		f.Sort(workloads)
 		return err
-	case Pods:
+	case check.Pods:
 		f.Pods = f.OwnPods(cluster.List(ctx, &err, core.Pods(f.Namespace).List).Items)
-	case SystemPods: // where other providers and static Pods are
+	case check.SystemPods: // where other providers and static Pods are
 		f.SystemPods = cluster.List(ctx, &err, core.Pods(metav1.NamespaceSystem).List).Items
-	case Logs:
+	case check.Logs:
 		return r.readLogs(ctx, f)
-	case Answers:
+	case check.Answers:
 		f.Answers, err = cluster.Each(ctx, f.Pods, r.ask)
-	case Releases:
+	case check.Releases:
 		f.Records, err = helm.Records(core.Secrets(f.Namespace), f.Release)
-	case Rights:
+	case check.Rights:
 		return r.readRights(ctx, f)
-	case Drift:
+	case check.Drift:
 		return r.readDrift(ctx, f)
-	case Admission:
+	case check.Admission:
 		// The release's admission policies are found by their labels: their names are the operator's to choose. A
 		// binding may be somebody else's, so all are read.
 		api := r.Cluster.Kube.AdmissionregistrationV1()
 		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
 		f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
-	case ClusterIDs:
+	case check.ClusterIDs:
 		f.ClusterIDs, err = cluster.IDs(ctx, r.Cluster.Kube, &f.Config, f.Words())
 	default:
 		return r.readDriver(ctx, f)
@@ -143,9 +130,9 @@ func (r *reading) readKube(ctx context.Context, s Source, f *Facts) (err error) 
 	return err
 }
 
-func (r *reading) readCloud(ctx context.Context, s Source, f *Facts) (err error) {
+func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts) (err error) {
 	switch s {
-	case Capabilities:
+	case check.Capabilities:
 		if r.CloudStack == nil {
 			return errors.New("no CloudStack credentials") // CS-001, which all others need, says it properly
 		}
@@ -159,27 +146,27 @@ func (r *reading) readCloud(ctx context.Context, s Source, f *Facts) (err error)
 		if err == nil {
 			f.CloudStackVersion = f.Capabilities.Version
 		}
-	case APIs:
+	case check.APIs:
 		f.APIs, err = r.CloudStack.ListAPIs(ctx)
-	case Users: // whose the keys are, where the role may list its users
+	case check.Users: // whose the keys are, where the role may list its users
 		users, err := r.CloudStack.ListUsers(ctx, "")
-		f.Owner = find(users, func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
+		f.Owner = check.Find(users, func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
 		return err
-	case Project:
+	case check.Project:
 		r.project, err = r.inventory.ProjectID(ctx)
-	case Zones:
+	case check.Zones:
 		f.Zones, err = r.inventory.Zones(ctx)
-	case VMs:
+	case check.VMs:
 		f.VMs, err = r.inventory.VMs(ctx, 0)
-	case Places:
-		if len(Lost(f.Nodes, f.VMs)) > 0 {
+	case check.Places:
+		if len(check.Lost(f.Nodes, f.VMs)) > 0 {
 			f.Places = credentials.Places(ctx, r.CloudStack, r.project)
 		}
-	case Networks:
+	case check.Networks:
 		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: r.project})
-	case Addresses:
+	case check.Addresses:
 		f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.project})
-	case Quota: // which the minimal role may not ask for, and the checks do without
+	case check.Quota: // which the minimal role may not ask for, and the checks do without
 		if !f.APIs.HasAll("listAccounts", "listProjects") {
 			return nil
 		}
@@ -188,13 +175,13 @@ func (r *reading) readCloud(ctx context.Context, s Source, f *Facts) (err error)
 			f.Quota = &quota.PublicIPs
 		}
 		return err
-	case AllRules:
+	case check.AllRules:
 		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.project})
-	case Forwards:
+	case check.Forwards:
 		f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: r.project})
-	case Balancers:
+	case check.Balancers:
 		return r.readBalancers(ctx, f)
-	case Plans:
+	case check.Plans:
 		return r.readPlans(ctx, f)
 	default:
 		return r.readCKS(ctx, f)
@@ -203,24 +190,24 @@ func (r *reading) readCloud(ctx context.Context, s Source, f *Facts) (err error)
 }
 
 // readLogs reads those of the release's Pods that run or ran.
-func (r *reading) readLogs(ctx context.Context, f *Facts) (err error) {
+func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
 	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
-	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (Log, error) {
+	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (check.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
 		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
-		return Log{Pod: p.Name, Lines: podlog.ParseAll(string(raw), f.At)}, err
+		return check.Log{Pod: p.Name, Lines: podlog.ParseAll(string(raw), f.At)}, err
 	})
 	return err
 }
 
 // ask asks a Pod for its health and its metrics through the API server.
-func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a Answer, _ error) {
+func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ error) {
 	a.Pod = p
 	pods, port := r.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(portOf(p))
 	raw, err := pods.ProxyGet("https", p.Name, port, "healthz", nil).DoRaw(ctx)
 	switch body := strings.TrimSpace(string(raw)); {
 	case err != nil && strings.Contains(err.Error(), "healthz check failed"):
-		a.Sick = "/healthz: " + OneLine(err.Error())
+		a.Sick = "/healthz: " + check.OneLine(err.Error())
 	case err != nil:
 		a.Err = r.Cluster.Explain(err)
 	case body != "ok":
@@ -248,7 +235,7 @@ func portOf(p *corev1.Pod) int {
 
 // readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another
 // controller's place, what a takeover needs too.
-func (r *reading) readRights(ctx context.Context, f *Facts) error {
+func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 	objects, err := diff.Parse(f.Manifest)
 	if err != nil {
 		return err
@@ -263,7 +250,7 @@ func (r *reading) readRights(ctx context.Context, f *Facts) error {
 		needed, wanted := rights.Requests("takeover", f.Namespace, kinds)
 		f.Needed, f.Wanted = append(f.Needed, needed...), append(f.Wanted, wanted...)
 	}
-	if apierrors.IsNotFound(f.Err(Namespace)) {
+	if apierrors.IsNotFound(f.Err(check.Namespace)) {
 		f.Needed = append(f.Needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
 	requests := slices.Concat(f.Needed, f.Wanted)
@@ -287,7 +274,7 @@ func (r *reading) readRights(ctx context.Context, f *Facts) error {
 
 // readDrift reads what a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the
 // caller's rights allow.
-func (r *reading) readDrift(ctx context.Context, f *Facts) error {
+func (r *reading) readDrift(ctx context.Context, f *check.Facts) error {
 	deployed := f.Deployed()
 	if r.Cluster.REST == nil || f.Manifest == "" && deployed == nil { // no connection for objects of any kind, or no objects
 		return nil
@@ -306,8 +293,8 @@ func (r *reading) readDrift(ctx context.Context, f *Facts) error {
 }
 
 // readDriver reads what is of the CSI driver for CloudStack, where it is used.
-func (r *reading) readDriver(ctx context.Context, f *Facts) error {
-	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, DriverName, metav1.GetOptions{})
+func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
+	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, check.DriverName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -332,7 +319,7 @@ func (r *reading) readDriver(ctx context.Context, f *Facts) error {
 
 // readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the
 // current rule of a Service: they say whose a rule is.
-func (r *reading) readBalancers(ctx context.Context, f *Facts) (err error) {
+func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error) {
 	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
 		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
 	})
@@ -354,11 +341,11 @@ func (r *reading) readBalancers(ctx context.Context, f *Facts) (err error) {
 const enough = 16
 
 // readPlans reads what the controller would do for Services.
-func (r *reading) readPlans(ctx context.Context, f *Facts) error {
-	all := r.allMembers || min(len(f.AllRules), f.VMs.Len()) <= enough
+func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
+	all := r.sel.AllMembers || check.Matches(r.sel.Only, "LB-001") || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
 	for i := range f.Services {
-		if s := &f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !Settled(s)) {
+		if s := &f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !check.Settled(s)) {
 			chosen = append(chosen, s)
 		}
 	}
@@ -380,7 +367,7 @@ func (r *reading) readPlans(ctx context.Context, f *Facts) error {
 
 // readCKS reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on
 // clusters whose nodes are named as CKS names them.
-func (r *reading) readCKS(ctx context.Context, f *Facts) error {
+func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 	if !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
 		f.NotCKS = "not made by CKS: no node has such a name"
 		return nil

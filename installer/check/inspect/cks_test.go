@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -155,7 +156,7 @@ func TestCKSHealthy(t *testing.T) {
 	w.acquired(t, k, thisCluster, "default/web", "01234567-89ab-cdef-0123-456789abcdef")
 	w.acquired(t, k, "another-cluster", "default/gone", "11111111-89ab-cdef-0123-456789abcdef")
 	w.sim.Ledger().Reset()
-	got := byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil))
+	got := byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil))
 	for code, says := range map[string]string{
 		"CKS-002": "all VMs of the cluster run", "CKS-004": "nothing known is in the way", "CKS-005": "would leave 1 address of its Services behind: `csccm cks delete --remove-services`",
 	} {
@@ -204,7 +205,7 @@ func TestNotCKS(t *testing.T) {
 			w := newWorld(t)
 			tc.change(t, w)
 			w.sim.Ledger().Reset()
-			got := byCode(check.Run(t.Context(), w.env, check.Selection{Only: []string{"CKS"}, Skip: []string{"CKS-001"}}, nil))
+			got := byCode(inspect.Run(t.Context(), w.env, check.Selection{Only: []string{"CKS"}, Skip: []string{"CKS-001"}}, nil))
 			require.Len(t, got, 4)
 			for code, c := range got {
 				require.Equal(t, check.Skipped, c.Outcome, code)

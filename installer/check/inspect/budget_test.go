@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check_test
+package inspect_test
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/service"
@@ -101,7 +102,7 @@ func (w *world) counted(t *testing.T, sel check.Selection) (cloud, kube map[stri
 	asked := make(chan string, 1000)
 	w.kubelet = func(node string) string { asked <- node; return "external" }
 	sel.Phase = check.PhaseInstalled
-	r = check.Run(t.Context(), w.env, sel, nil)
+	r = inspect.Run(t.Context(), w.env, sel, nil)
 	cloud, kube = map[string]int{}, map[string]int{}
 	for _, c := range w.sim.Ledger().Calls() {
 		cloud[c.Command]++
