@@ -107,7 +107,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if e.home, err = os.MkdirTemp(dir, "home-"); err != nil {
 		return nil, err
 	}
-	defer func() { //nolint:contextcheck // also after the end of ctx
+	defer func() {
 		if err != nil {
 			e.stop()
 		}
@@ -116,7 +116,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	e.Cluster = must.Get(realnode.StartCluster(ctx, realnode.ClusterOptions{
 		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	}))
-	e.undo = append(e.undo, e.Cluster.Stop)
+	e.undo = append(e.undo, e.Stop)
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))
 	e.undo = append(e.undo, e.cloud.Stop)
 	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))

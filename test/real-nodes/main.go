@@ -149,7 +149,7 @@ func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (_ int,
 	_, _ = fmt.Fprintf(stdout, "%s\nAll of it took %s.\n", text, time.Since(start).Round(time.Second))
 	switch {
 	case ctx.Err() != nil:
-		return 130, nil //nolint:nilerr // ^C is no failure to print
+		return 130, nil
 	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
 		must.OK(os.WriteFile(s.out, []byte(text), 0o644)) // #nosec G306 -- documentation
 	}

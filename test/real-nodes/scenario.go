@@ -57,7 +57,7 @@ func (c *chapter) run(ctx context.Context, p *programs, j job, log io.Writer) []
 		_, _ = fmt.Fprintf(log, "FAIL  three nodes: %v\n", err)
 		return []result{{Minor: j.Minor, Chapter: c.name, Scenario: "three nodes", Fail: err.Error()}}
 	}
-	defer e.stop() //nolint:contextcheck // also after the end of ctx
+	defer e.stop()
 	cluster := time.Since(start)
 	_, _ = fmt.Fprintf(log, "      %s: three nodes are ready (%s)\n", c.name, cluster.Round(time.Second))
 	var all []result

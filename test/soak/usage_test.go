@@ -46,7 +46,7 @@ func (r *run) usage() (out usage) {
 	for range readings {
 		var resp *http.Response
 		require.NoError(r, testenv.Wait(r.Context(), settle, "the controller's metrics", func(context.Context) (err error) {
-			resp, err = client.Get(fmt.Sprintf("https://%s:%d/metrics", r.host, metricsPort)) //nolint:noctx // it has a time-out
+			resp, err = client.Get(fmt.Sprintf("https://%s:%d/metrics", r.host, metricsPort))
 			return err
 		}))
 		parser := expfmt.NewTextParser(model.UTF8Validation)

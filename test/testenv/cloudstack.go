@@ -113,7 +113,8 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 		query.Set(k, v)
 	}
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil))
-	resp := must.Get(http.DefaultClient.Do(req))
+	resp, err := http.DefaultClient.Do(req)
+	must.OK(err)
 	defer func() { _ = resp.Body.Close() }()
 	var envelope map[string]map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
