@@ -55,10 +55,12 @@ func ResultOf(c *Check, f Finding, took time.Duration) Result {
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
 	maps.Copy(r.Evidence, f.Evidence)
-	if r.Outcome == Failed || r.Outcome == Warning {
+	switch r.Outcome {
+	case Failed, Warning:
 		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
-	} else if r.Outcome == Unknown {
+	case Unknown:
 		r.Remedy = f.Remedy
+	case OK, Skipped:
 	}
 	return r
 }
