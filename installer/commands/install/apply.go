@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/dustin/go-humanize/english"
@@ -269,7 +270,7 @@ func (c *change) carryOut(
 			}},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
-				open, err := inspect.AwaitLeader(ctx, env, inspect.Run, nil, e.Progress)
+				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
 					err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
 				}
@@ -284,4 +285,38 @@ func (c *change) carryOut(
 				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.was.Revision)
 		},
 	})
+}
+
+// checker runs checks: inspect.Run, or a test's.
+type checker func(context.Context, *inspect.Env, check.Selection, func(check.Result)) check.Report
+
+const (
+	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
+	// a csccm that was killed during a takeover, and the time until a Pod tries again.
+	leaderTimeout = 90 * time.Second
+	leaderPoll    = 2 * time.Second
+)
+
+// awaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that
+// is gone must expire first. After a limit it returns the check that still fails.
+func awaitLeader(ctx context.Context, env *inspect.Env, run checker, skip []string, p *report.Progress) (open *check.Result, err error) {
+	const code = "CCM-002"
+	waited := false
+	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
+		r := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
+		open = check.Find(r.Checks, func(c *check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
+		if open != nil && !waited {
+			p.Step("Waiting for a leader")
+			waited = true
+		}
+		return open == nil, context.Cause(ctx)
+	})
+	switch {
+	case err != nil || !waited:
+	case open == nil:
+		p.Done("")
+	default:
+		p.Fail("not within %s", leaderTimeout)
+	}
+	return open, err
 }

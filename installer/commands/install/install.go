@@ -74,7 +74,7 @@ type Config struct {
 	PerNode     time.Duration // 0 = taint.DefaultPerNode
 
 	// checks runs checks; nil = inspect.Run.
-	checks func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report
+	checks checker
 }
 
 // run is one install: what is wanted, what was found, and what was decided.
@@ -152,7 +152,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				// After the limit it goes on: the checks after the install say what is wrong.
-				_, err := inspect.AwaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
+				_, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
 				return err
 			}},
 			{Name: "checks after the install", Do: func(ctx context.Context, _ engine.Note) error {

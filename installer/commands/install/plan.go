@@ -11,9 +11,10 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/check/inspect"
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -146,8 +147,33 @@ func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 	if c.request.Chart == nil { // a rollback
 		return nil
 	}
-	c.warnings, err = inspect.Refused(ctx, e, c.manifest)
+	c.warnings, err = refused(ctx, e, c.manifest)
 	return err
+}
+
+// refused warns of each Service of the cluster that the policy of a rendered chart refuses, and returns the warnings.
+// CloudStack is not asked about addresses: check TEN-002 is. The labels of namespaces are read if the policy needs
+// them.
+func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
+	p, set, err := check.PolicyOf(family.ArgumentsOfChart(manifest))
+	if err != nil {
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	}
+	if !set {
+		return nil, nil // a chart whose controller has no policy
+	}
+	f := &check.Facts{Services: cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
+	if err == nil && p.NeedsLabels() {
+		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
+	}
+	if err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	for _, r := range check.Refusals(p, f) {
+		warnings = append(warnings, r.String())
+		e.Progress.Warn("%s", &r)
+	}
+	return warnings, nil
 }
 
 // planRelease decides what is to be done with the release.
