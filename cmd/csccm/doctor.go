@@ -122,6 +122,17 @@ func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once fu
 	return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return once(ctx, c, out) })
 }
 
+// openChecks names the checks that did not pass.
+func openChecks(results []check.Result) string {
+	var codes []string
+	for i := range results {
+		if o := results[i].Outcome; o != check.OK && o != check.Skipped {
+			codes = append(codes, results[i].Code)
+		}
+	}
+	return strings.Join(codes, ", ")
+}
+
 // once runs the checks and writes their report. It names the checks that did not pass.
 func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
 	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
@@ -135,7 +146,7 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 	}
 	var r check.Report
 	checking(g, func(step func(check.Result)) { r = inspect.Run(ctx, env, sel, step) })
-	open, failOn := check.Open(r.Checks), check.Severity(g.FailOn)
+	open, failOn := openChecks(r.Checks), check.Severity(g.FailOn)
 	if g.Format == "json" || g.Format == "yaml" {
 		err = report.Encode(out, g.Format, r)
 	} else {
@@ -208,7 +219,7 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 			checking(g, func(step func(check.Result)) {
 				s = status.New(inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
 			})
-			open := check.Open(s.Checks.Problems)
+			open := openChecks(s.Checks.Problems)
 			if err := writeStatus(g, &watch, out, s); err != nil {
 				return open, err
 			}

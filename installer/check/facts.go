@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -26,7 +25,6 @@ import (
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -181,28 +179,6 @@ type Answer struct {
 	Err  error  // why it could not be asked
 }
 
-// Members returns the ids of the VMs behind the rules whose members were read, by the rules' ids.
-func (f *Facts) Members() map[string][]string {
-	out := map[string][]string{}
-	for rule, list := range f.OddMembers {
-		for i := range list {
-			out[rule] = append(out[rule], list[i].VMID)
-		}
-	}
-	for _, p := range f.Planned {
-		for _, address := range ptr.Deref(p.Actual, plan.Actual{}).Addresses {
-			for _, rule := range address.Rules {
-				out[rule.ID] = nil
-				for _, m := range rule.Members {
-					vm, _ := plan.SplitMember(m)
-					out[rule.ID] = append(out[rule.ID], vm)
-				}
-			}
-		}
-	}
-	return out
-}
-
 // Fail notes that something could not be read.
 func (f *Facts) Fail(s Source, err error) { f.errs.Store(s, err) }
 
@@ -220,17 +196,6 @@ func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 	}
 	vm, err := node.Match(f.VMs, n)
 	return vm, err == nil
-}
-
-// Leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
-func (f *Facts) Leader() (holder string, ago time.Duration) {
-	for i := range f.Leases {
-		l := &f.Leases[i]
-		if IsElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
-			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
-		}
-	}
-	return holder, ago
 }
 
 // withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.

@@ -349,32 +349,13 @@ func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 // misplaced changes a problem with nodes without VMs where the VMs are somewhere else.
 func (f *Facts) misplaced(out Finding) Finding {
 	if lost := Lost(f.Nodes, f.VMs); out.Outcome == "" && len(lost) > 0 {
-		return elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
+		return Elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))
 	}
 	return out
 }
 
-// Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes:
-// vms are those there, and places returns where else VMs are. ok is false where all or most nodes have none.
-func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place credentials.Place, zone string, places func() []credentials.Place) (out Finding, ok bool) {
-	there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
-		return !inventory.InZone(&vm, zone)
-	}))
-	lost := Lost(nodes, there)
-	if len(lost) == 0 {
-		return out, true
-	}
-	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), place).
-		About(about("Node", lost, func(*corev1.Node) string { return "has no VM there" })...)
-	if zone != "" {
-		out.Message += ", zone " + zone
-	}
-	place.VMs = vms // of all zones
-	return elsewhere(out, lost, append(slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() }), place)), false
-}
-
-// elsewhere adds to a finding about nodes without VMs where their VMs are.
-func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Finding {
+// Elsewhere adds to a finding about nodes without VMs where their VMs are.
+func Elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Finding {
 	counts := map[string]int{}
 	for _, p := range places {
 		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)

@@ -153,17 +153,6 @@ func (r Report) unjudged() bool {
 	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }
 
-// Open names the checks that did not pass.
-func Open(results []Result) string {
-	var codes []string
-	for i := range results {
-		if o := results[i].Outcome; o != OK && o != Skipped {
-			codes = append(codes, results[i].Code)
-		}
-	}
-	return strings.Join(codes, ", ")
-}
-
 // TextOptions says how a report is shown to a person.
 type TextOptions struct {
 	Style report.Style

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -258,7 +259,7 @@ type finding struct {
 func newBuilder(p *Page) *builder {
 	b := &builder{
 		Page: p, objects: map[string]*model.Object{}, owners: map[string]string{}, changes: map[string]string{}, recorded: map[string]string{},
-		members: p.Members(), next: check.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
+		members: members(p.Facts), next: check.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
 		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
 	for i := range p.Services {
@@ -373,4 +374,26 @@ func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
 		return b.owners[uid]
 	}
 	return b.recorded[f.ID]
+}
+
+// members returns the ids of the VMs behind the rules whose members were read, by the rules' ids.
+func members(f *check.Facts) map[string][]string {
+	out := map[string][]string{}
+	for rule, list := range f.OddMembers {
+		for i := range list {
+			out[rule] = append(out[rule], list[i].VMID)
+		}
+	}
+	for _, p := range f.Planned {
+		for _, address := range ptr.Deref(p.Actual, plan.Actual{}).Addresses {
+			for _, rule := range address.Rules {
+				out[rule.ID] = nil
+				for _, m := range rule.Members {
+					vm, _ := plan.SplitMember(m)
+					out[rule.ID] = append(out[rule.ID], vm)
+				}
+			}
+		}
+	}
+	return out
 }

@@ -188,7 +188,7 @@ func controller(f *check.Facts) Controller {
 		c.PodsWanted, c.PodsReady = c.PodsWanted+w.Wanted, c.PodsReady+w.Ready
 		c.Images = append(c.Images, w.Images...)
 	}
-	holder, ago := f.Leader()
+	holder, ago := leader(f)
 	c.Leader, _, _ = strings.Cut(holder, "_") // HOSTNAME_UUID: the second half says nothing to people
 	c.LeaderSeconds = ago.Round(time.Second).Seconds()
 	return c
@@ -444,4 +444,15 @@ func label(prefix, text string) string {
 // join leaves out what is empty.
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
+func leader(f *check.Facts) (holder string, ago time.Duration) {
+	for i := range f.Leases {
+		l := &f.Leases[i]
+		if check.IsElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
+			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
+		}
+	}
+	return holder, ago
 }

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/kube/rights"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -116,9 +117,7 @@ func selects(s *corev1.NodeSelector, c labelChange) bool {
 // gatherCluster reads what is in the way of an initialisation, except other controllers and rules.
 func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*ClusterFacts, error) {
 	kube := e.Cluster.Kube
-	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}},
-	}, metav1.CreateOptions{})
+	patches, err := rights.Request{Verb: "patch", Resource: "nodes"}.Allowed(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +133,7 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	if err := cmp.Or(err, lerr); err != nil {
 		return nil, err
 	}
-	if !review.Status.Allowed {
+	if !patches {
 		f.add(gatePermission, "you may not patch nodes")
 	}
 	ready := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -224,10 +223,8 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 // portOf is the port of health checks and metrics.
 func portOf(p *corev1.Pod) int {
 	for i := range p.Spec.Containers {
-		for _, port := range p.Spec.Containers[i].Ports {
-			if port.Name == "https" {
-				return int(port.ContainerPort)
-			}
+		if port := check.Find(p.Spec.Containers[i].Ports, func(x *corev1.ContainerPort) bool { return x.Name == "https" }); port != nil {
+			return int(port.ContainerPort)
 		}
 	}
 	return 10258
@@ -255,14 +252,7 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 	}
 	requests := slices.Concat(f.Needed, f.Wanted)
 	allowed, err := cluster.Each(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
-		resource, subresource, _ := strings.Cut(q.Resource, "/")
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: q.Verb, Group: q.Group, Resource: resource, Subresource: subresource, Namespace: q.Namespace,
-			},
-		}}
-		answer, err := r.Cluster.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err == nil && answer.Status.Allowed, err
+		return q.Allowed(ctx, r.Cluster.Kube)
 	})
 	for i, ok := range allowed {
 		if err == nil && !ok && !slices.Contains(f.Denied, requests[i]) {

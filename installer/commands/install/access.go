@@ -11,6 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -20,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/selftest"
@@ -207,13 +211,26 @@ func (r *run) matchNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	finding, ok := check.Misplaced(r.nodes, vms, place, r.cloudConfig().Zone, func() []credentials.Place {
-		return credentials.AdminPlaces(ctx, r.admin)
-	})
-	if ok {
+	zone := r.cloudConfig().Zone
+	lost := check.Lost(r.nodes, inZone(vms, zone))
+	if len(lost) == 0 {
 		return nil
 	}
-	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: finding.Message, Remedy: finding.Remedy})
+	out := check.Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(r.nodes), "node", ""), place)
+	if zone != "" {
+		out.Message += ", zone " + zone
+	}
+	there := place.String()
+	place.VMs = vms // of all zones
+	out = check.Elsewhere(out, lost, append(slices.DeleteFunc(credentials.AdminPlaces(ctx, r.admin), func(p credentials.Place) bool { return p.String() == there }), place))
+	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: out.Message, Remedy: out.Remedy})
+}
+
+// inZone are the VMs that are in a zone; all without one.
+func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot {
+	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+		return !inventory.InZone(&vm, zone)
+	}))
 }
 
 // makeUser makes what the plan of the user lists, after checks of the cluster and a question, and takes the keys.

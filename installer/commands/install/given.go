@@ -371,7 +371,7 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 // ownerOfNodes returns the account or project that owns the VMs of the nodes, as askOwner reads it; "" if none does.
 func (r *run) ownerOfNodes(ctx context.Context) string {
 	for _, p := range credentials.AdminPlaces(ctx, r.admin) {
-		if _, owns := check.Misplaced(r.nodes, p.VMs, p, r.Cloud.Zone, func() []credentials.Place { return nil }); len(r.nodes) == 0 || !owns {
+		if len(r.nodes) == 0 || len(check.Lost(r.nodes, inZone(p.VMs, r.Cloud.Zone))) > 0 {
 			continue
 		}
 		if p.Project != "" {

@@ -6,10 +6,14 @@
 package rights
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 )
 
 //go:generate go test . -run TestRoles -update
@@ -73,6 +77,17 @@ func (r Request) String() string {
 		what += " in " + r.Namespace
 	}
 	return what
+}
+
+// Allowed asks the API server whether the caller may do it.
+func (r Request) Allowed(ctx context.Context, kube kubernetes.Interface) (bool, error) {
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
+	answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace,
+		}},
+	}, metav1.CreateOptions{})
+	return err == nil && answer.Status.Allowed, err
 }
 
 // Requests returns the unconditional requests of a command; it can continue without the optional ones. release is the

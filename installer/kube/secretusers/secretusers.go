@@ -14,8 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/kube/rights"
+
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,14 +68,12 @@ func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own
 	if len(values) == 0 {
 		return f, nil
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets"},
-	}}
-	if review, err = kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{}); err != nil {
+	everywhere, err := rights.Request{Verb: "list", Resource: "secrets"}.Allowed(ctx, kube)
+	if err != nil {
 		return nil, err
 	}
 	in := metav1.NamespaceAll
-	if !review.Status.Allowed {
+	if !everywhere {
 		in, f.NotRead = namespace, append(f.NotRead, "Secrets in namespaces other than "+namespace)
 	}
 	secrets, err := core.Secrets(in).List(ctx, metav1.ListOptions{FieldSelector: ofTypes})

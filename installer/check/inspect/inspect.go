@@ -1,0 +1,290 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inspect runs the checks of package check: it reads what they need to know, each source once, and reports.
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+// Env is the environment of checks. The caller sets its fields; of Setup those that are not read from the others.
+type Env struct {
+	check.Setup
+
+	Cluster *cluster.Cluster
+	// CloudStack is nil where no credentials are known; then NoCloud or NoCloudErr says why.
+	CloudStack *cloudapi.Client
+	// CloudConfig is what CloudStack was made from; nil with it.
+	CloudConfig *cloudstack.Config
+	// Style has the command lines in remedies work where this run works.
+	Style report.Style
+	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
+	// only thing that a check changes.
+	ProbePod *kubelet.ProbeOptions
+	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
+	DialAPI ckscheck.Dial
+	// Clock is nil for the real one.
+	Clock clock.WithTicker
+}
+
+// DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
+const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
+
+// PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no
+// workload of the release (GitOps and csccm template keep no record), no Secret with its credentials. A Secret beside
+// another provider that runs is that provider's. Where something cannot be read, the checks say why.
+func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phase {
+	env := &Env{Cluster: c, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
+	r := newReading(ctx, env, allSources(), check.Selection{})
+	if err := r.wait(check.Releases, check.Controllers); err != nil || len(r.f.Records)+len(r.f.Ours()) > 0 {
+		return check.PhaseInstalled
+	}
+	_, err := c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || len(r.f.Others()) > 0 {
+		return check.PhasePreflight
+	}
+	return check.PhaseInstalled
+}
+
+// Connect returns what checks work with, and a function that closes it, by the credentials of a cloud-config or,
+// without one, of the cluster's Secret. Without credentials the checks of CloudStack are skipped before an installation,
+// and fail after it.
+func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase) (*Env, func()) {
+	env := &Env{Cluster: c, Style: style, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
+	cs, err := cloud.Of(ctx, c, cloudConfig)
+	if err == nil {
+		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
+		return env, cs.Close
+	}
+	var unreachable *cluster.Error
+	switch {
+	case errors.As(err, &unreachable):
+		env.NoCloud = "the credentials could not be read: " + err.Error()
+	case errors.Is(err, cloud.ErrNoCredentials) && phase != check.PhaseInstalled:
+		env.NoCloud = err.Error()
+	default:
+		env.NoCloudErr = err
+	}
+	return env, func() {}
+}
+
+// Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's
+// order. progress, if not nil, gets each result at once. When ctx ends, checks whose facts were not read by then are
+// reported as unknown.
+func Run(ctx context.Context, env *Env, sel check.Selection, progress func(check.Result)) check.Report {
+	r, _ := Facts(ctx, env, sel, progress)
+	return r
+}
+
+// Facts is Run that also gives the facts that the report rests on. They belong to the caller.
+func Facts(ctx context.Context, env *Env, sel check.Selection, progress func(check.Result)) (check.Report, *check.Facts) {
+	return newReading(ctx, env, allSources(), sel).run(ctx, check.All(), progress)
+}
+
+func (r *reading) run(ctx context.Context, catalogue []check.Check, progress func(check.Result)) (check.Report, *check.Facts) {
+	checks := r.sel.Plan(catalogue)
+	for _, c := range checks {
+		r.start(c.Reads...)
+		r.start(c.Tries...)
+	}
+	results := []check.Result{}
+	byCode := map[string]check.Result{}
+	for _, c := range checks {
+		result := r.result(ctx, &c, byCode).Without(r.f.Config.APIKey, r.f.Config.SecretKey)
+		byCode[c.Code] = result
+		if !r.sel.Chooses(&c) && result.Outcome != check.Failed && result.Outcome != check.Unknown {
+			continue // a chosen check needs it, and it passed; else it says why the chosen ones were skipped
+		}
+		results = append(results, result)
+		if progress != nil {
+			progress(result)
+		}
+	}
+	r.reads.Wait() // also for checks that were skipped
+	return check.NewReport(r.f, r.Clock.Since(r.f.At), results), r.f
+}
+
+// result judges a check, unless one that it needs did not pass.
+func (r *reading) result(ctx context.Context, c *check.Check, before map[string]check.Result) check.Result {
+	for _, code := range c.Needs {
+		needed, ran := before[code]
+		switch o := needed.Outcome; {
+		case !ran || o == check.OK || o == check.Warning:
+		case needed.Unfinished:
+			return check.ResultOf(c, stopped(ctx), 0)
+		default:
+			why := map[check.Outcome]string{check.Failed: "failed", check.Skipped: "was skipped", check.Unknown: "could not be judged"}[o]
+			out := check.ResultOf(c, check.Skipf("needs %s, which %s", code, why), 0)
+			out.Needs = cmp.Or(needed.Needs, code)
+			return out
+		}
+	}
+	began := r.Clock.Now()
+	out := check.ResultOf(c, r.judge(ctx, c), r.Clock.Since(began))
+	out.Remedy = r.fill(out.Remedy, out.Objects)
+	return out
+}
+
+// judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of it.
+func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = check.Unknownf("the check itself broke (%v): please report this", p)
+		}
+	}()
+	err, tried := r.wait(c.Reads...), r.wait(c.Tries...)
+	switch {
+	case errors.Is(err, errEnded) || errors.Is(tried, errEnded):
+		return stopped(ctx)
+	case err != nil:
+		return check.Unread(err)
+	}
+	return c.Judge(r.f)
+}
+
+// stopped is the finding of a check for which the run ended too early.
+func stopped(ctx context.Context) check.Finding {
+	f := check.Unknownf("not finished: interrupted")
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f = check.Unknownf("not finished: the time for the whole run is over")
+	}
+	f.Unfinished = true
+	return f
+}
+
+// source says how something is read.
+type source struct {
+	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
+	needs, tries []check.Source
+	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
+	read func(ctx context.Context, r *reading, f *check.Facts) error
+}
+
+// reading is what a run has read so far.
+type reading struct {
+	*Env
+
+	f         *check.Facts
+	inventory *inventory.Inventory
+	once      map[check.Source]func() error // reads a source at the first call, and returns its error at each
+	reads     sync.WaitGroup                // those that were started
+	slots     chan struct{}                 // bounds how many sources are read at a time
+	sel       check.Selection
+	project   string // its id; "" for the account itself
+}
+
+// errEnded means that the run ended before a source was read.
+var errEnded = errors.New("the run has ended")
+
+// newReading prepares to read sources while ctx lasts, which is that of the whole run.
+func newReading(ctx context.Context, env *Env, sources map[check.Source]source, sel check.Selection) *reading {
+	e := *env
+	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
+	f := &check.Facts{At: e.Clock.Now(), Setup: e.Setup}
+	f.Phase, sel.Timeout = sel.Phase, cmp.Or(sel.Timeout, 20*time.Second)
+	if e.Cluster != nil {
+		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
+	}
+	if e.CloudConfig != nil {
+		f.Config = *e.CloudConfig
+	}
+	r := &reading{Env: &e, f: f, once: map[check.Source]func() error{}, sel: sel, slots: make(chan struct{}, cluster.AtOnce)}
+	for s, src := range sources {
+		f.Fail(s, errors.New("not asked for"))
+		r.once[s] = sync.OnceValue(func() error {
+			err := r.read(ctx, s, src)
+			f.Fail(s, err)
+			return err
+		})
+	}
+	switch {
+	case e.CloudStack != nil:
+		r.inventory = inventory.New(e.CloudStack, inventory.Options{Clock: e.Clock, ProjectID: f.Config.ProjectID, Zone: f.Config.Zone, NodeVMs: f.Config.NodeVMs})
+	case f.NoCloud == "" && f.NoCloudErr == nil:
+		f.NoCloud = fmt.Sprintf("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, DefaultSecretName)
+	}
+	return r
+}
+
+// start begins to read sources that are not read yet.
+func (r *reading) start(sources ...check.Source) {
+	for _, s := range sources {
+		r.reads.Go(func() { _ = r.once[s]() })
+	}
+}
+
+// wait waits until sources are read. Its error names the source; that of a source that needs others names the one that
+// failed.
+func (r *reading) wait(sources ...check.Source) (err error) {
+	r.start(sources...)
+	for _, s := range sources {
+		err = cmp.Or(err, r.once[s]())
+	}
+	return err
+}
+
+func (r *reading) read(run context.Context, s check.Source, src source) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("csccm broke (%v): please report this", p)
+		}
+		if run.Err() != nil {
+			err = errEnded // however little of it is missing
+		}
+		if _, inner := errors.AsType[*check.UnreadError](err); err != nil && !inner {
+			err = &check.UnreadError{Noun: string(s), Err: err}
+		}
+	}()
+	r.start(src.tries...)
+	if err := r.wait(src.needs...); err != nil {
+		return err
+	}
+	_ = r.wait(src.tries...) // read without them
+	r.slots <- struct{}{}
+	defer func() { <-r.slots }()
+	ctx, cancel := context.WithTimeout(run, r.sel.Timeout)
+	defer cancel()
+	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no result within %s", r.sel.Timeout)
+	}
+	return err
+}
+
+// fill replaces the placeholders of a remedy by names of the run.
+func (r *reading) fill(remedy string, objects []check.Object) string {
+	api := cmp.Or(strings.Replace(r.f.Config.APIURL, "http://", "https://", 1), "https://HOST/client/api")
+	var nodes []string
+	words := []string{"https://HOST/client/api", api, "RELEASE", r.Release}
+	for _, o := range objects {
+		if o.Kind == "Node" && !slices.Contains(nodes, o.Name) {
+			nodes = append(nodes, o.Name)
+		}
+		if o.Kind == "Service" { // the first
+			words = append(words, "-n NAMESPACE NAME", "-n "+o.Namespace+" "+o.Name)
+		}
+	}
+	words = append(words, "NODES", strings.Join(nodes, " "), "NAMESPACE", r.Namespace)
+	return strings.NewReplacer(words...).Replace(r.Style.Commands(remedy))
+}
