@@ -5,6 +5,7 @@ package cloudapi
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -171,4 +172,13 @@ func TestOddAnswers(t *testing.T) {
 	cluster, err := c.KubernetesCluster(t.Context(), "k", "")
 	require.NoError(t, err)
 	require.Nil(t, cluster)
+}
+
+// What refuses is a CloudStack, also one that throttles.
+func TestARefusalIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	for status, answers := range map[int]bool{http.StatusUnauthorized: true, http.StatusTooManyRequests: true, 432: true, http.StatusNotFound: false} {
+		f := &fakeAPI{status: status, body: fmt.Sprintf(`{"listcapabilitiesresponse":{"uuidList":[],"errorcode":%d,"errortext":"please retry after [1] ms."}}`, status)}
+		require.Equal(t, answers, f.client(t).Answers(t.Context()) == nil, "%d", status)
+	}
 }
