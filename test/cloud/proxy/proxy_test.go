@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 	}
 	undo()
 	undo = p.SetFault(func(*Call) Fault { return LoseAnswer })
-	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil || reached.Load() != 1 || !g.mine["d1"] {
+	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil || reached.Load() != 1 || g.Judge("deleteDomain", url.Values{"id": {"d1"}}) != nil {
 		t.Errorf("a lost answer: %v, %d calls", err, reached.Load())
 	}
 	undo()
