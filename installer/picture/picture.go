@@ -21,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -385,11 +384,11 @@ func members(f *check.Facts) map[string][]string {
 		}
 	}
 	for _, p := range f.Planned {
-		for _, address := range ptr.Deref(p.Actual, plan.Actual{}).Addresses {
+		for _, address := range ptr.Deref(p.Actual, lbplan.Actual{}).Addresses {
 			for _, rule := range address.Rules {
 				out[rule.ID] = nil
 				for _, m := range rule.Members {
-					vm, _ := plan.SplitMember(m)
+					vm, _ := lbplan.SplitMember(m)
 					out[rule.ID] = append(out[rule.ID], vm)
 				}
 			}
