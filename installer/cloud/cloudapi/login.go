@@ -51,10 +51,14 @@ func (c *Client) Answers(ctx context.Context) error {
 	return err
 }
 
-// session is a login: cookies, and the session key that must go with them. It is the transport that sends and stores the cookies.
+// session is a login: the session key that must go with the cookies.
 type session struct {
+	key atomic.Pointer[string] // nil before the login and after the logout
+}
+
+// cookies is the transport that sends and stores the cookies of a session.
+type cookies struct {
 	jar  http.CookieJar
-	key  atomic.Pointer[string] // nil before the login and after the logout
 	next http.RoundTripper
 }
 
@@ -74,7 +78,7 @@ func (s *session) Secrets() []string {
 }
 
 // RoundTrip makes a call with the cookies.
-func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s cookies) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	for _, cookie := range s.jar.Cookies(req.URL) {
 		req.AddCookie(cookie)
@@ -98,10 +102,9 @@ func Login(ctx context.Context, cfg *cloudstack.Config, username, password, doma
 	if err != nil {
 		return nil, err
 	}
-	s := &session{jar: jar}
+	s := &session{}
 	c, err := NewClient(cfg, append(slices.Clone(opts), cloudstack.WithProof(s, func(next http.RoundTripper) http.RoundTripper {
-		s.next = next
-		return s
+		return cookies{jar, next}
 	}))...)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,18 @@ func TestBelowRoot(t *testing.T) {
 	} {
 		require.Equal(t, want, BelowRoot(typed), "%q", typed)
 	}
+}
+
+// Calls at the same time share a session, as csccm's look at many places does.
+func TestSessionIsShared(t *testing.T) {
+	t.Parallel()
+	c, err := sessionServer(t, false).login(t, apiURL, testPassword, "/a/b")
+	require.NoError(t, err)
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() { _ = c.Answers(t.Context()) })
+	}
+	calls.Wait()
 }
 
 func TestLoginFailures(t *testing.T) {

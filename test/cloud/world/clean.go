@@ -137,9 +137,11 @@ func (c *Cleaner) contents(ctx context.Context, domain, project string) {
 
 // remove deletes objects; one that is gone already is deleted.
 func (c *Cleaner) remove(ctx context.Context, command string, objects []Object, more Params) {
+	for _, o := range objects { // not below, where they are many at once
+		c.Log("%s %s", command, o.Text("name"))
+	}
 	must.Each(len(objects), func(i int) {
 		id, name := objects[i].Text("id"), objects[i].Text("name")
-		c.Log("%s %s", command, name)
 		params := Params{"id": id}
 		maps.Copy(params, more)
 		err := must.Catch(func() { c.API.Do(ctx, command, params) })
