@@ -136,6 +136,14 @@ func measure(t *testing.T, n int, args []string) {
 	e.admin(t, "stopVirtualMachine", map[string]string{"id": e.vms.VM(stopped), "forced": "true"})
 	e.notReady(t, stopped)
 	report("one VM stopped", e.shutDown(t, stopped), max(2*pages, lists()))
+	e.eventually(t, "the out-of-service taint of the stopped VM, whose look-ups are not those below", func(context.Context) error {
+		if n := e.node(t, stopped); !hasTaint(n, corev1.TaintNodeOutOfService) {
+			return fmt.Errorf("taints %v", n.Spec.Taints)
+		}
+		return nil
+	})
+	e.cloud.Ledger().Reset()
+	begun = time.Now()
 	e.destroy(t, destroyed)
 	// And a look-up by its id for the deletion, and one for the out-of-service taint where that comes first.
 	report("one VM destroyed", e.nodeGone(t, destroyed), max(2*pages, lists())+2)
