@@ -43,7 +43,7 @@ func directLost(ctx context.Context, e *env) string {
 	}
 	flow := must.Get(e.dialOutside(ctx, "udp4", outside2, to))
 	defer func() { _ = flow.Close() }()
-	must.Get(converse(flow, []byte("?"), quick))
+	e.until(ctx, "the flow to be answered", func(context.Context) { must.Get(converse(flow, []byte("?"), quick)) }) // the node has just come
 	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{name}) {
 		must.Fail("the forwards lead to %v, want %s", vms, name)
 	}
