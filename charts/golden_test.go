@@ -27,6 +27,7 @@ import (
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 var update = flag.Bool("update", false, "regenerate the golden files")
@@ -83,13 +84,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			have := render(t, sets[name])
-			file := filepath.Join("testdata", "golden", name+".golden.yaml")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(have), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), have, "%s differs; go test ./charts -update writes it again", file)
+			golden.File(t, filepath.Join("testdata", "golden", name+".golden.yaml"), have, *update, "go test ./charts -update")
 		})
 	}
 }

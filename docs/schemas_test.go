@@ -9,12 +9,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 //go:generate go test . -run Schemas -update-docs
@@ -40,13 +41,7 @@ func TestSchemas(t *testing.T) {
 			"$schema": "https://json-schema.org/draft/2020-12/schema", "title": s.title, "$ref": "#/$defs/" + s.root, "$defs": defs,
 		}, "", "  ")
 		require.NoError(t, err)
-		want = append(want, '\n')
-		if *update {
-			require.NoError(t, os.WriteFile(s.file, want, 0o600))
-		}
-		got, err := os.ReadFile(s.file)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "run make generate")
+		golden.File(t, s.file, string(want)+"\n", *update, "make generate")
 	}
 }
 

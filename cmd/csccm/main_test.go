@@ -22,19 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "help", name+".txt")
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./cmd/csccm -update")
-	require.Equal(t, string(want), got, "run go test ./cmd/csccm -update")
-}
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
@@ -47,7 +36,7 @@ func TestHelp(t *testing.T) {
 			r := execute(t, append(words[1:], "--help")...)
 			require.Equal(t, 0, r.code)
 			require.Empty(t, r.errOut)
-			golden(t, strings.Join(words, "-"), r.out)
+			golden.File(t, filepath.Join("testdata", "help", strings.Join(words, "-")+".txt"), r.out, *update, "go test ./cmd/csccm -update")
 			for line := range strings.Lines(r.out) {
 				require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 80, line)
 			}

@@ -6,11 +6,11 @@ package annotation_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 var update = flag.Bool("update", false, "write the files")
@@ -22,19 +22,7 @@ func TestFilesAreFresh(t *testing.T) {
 		"charts/cloudstack-ccm/templates/admissionpolicy.yaml":         policy(),
 		"charts/cloudstack-ccm/templates/admissionpolicy-records.yaml": recordsPolicy(),
 	} {
-		name = "../../" + name
-		if *update {
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil { // #nosec G306 -- for everybody
-				t.Fatal(err)
-			}
-		}
-		got, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != want {
-			t.Errorf("%s is stale: run go generate ./pkg/annotation", name)
-		}
+		golden.File(t, "../../"+name, want, *update, "go generate ./pkg/annotation")
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -64,17 +64,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 
-	const page = "../../docs/metrics.md"
-	want := metricsPage(served, used)
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { // #nosec G306 -- a public page
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(page)
-	if err != nil || string(have) != want {
-		t.Errorf("docs/metrics.md is not what the controller serves (%v); run cd test && go test ./e2e -run TestMetrics -update", err)
-	}
+	golden.File(t, "../../docs/metrics.md", metricsPage(served, used), *update, "cd test && go test ./e2e -run TestMetrics -update")
 }
 
 // scrape returns what a controller that has worked serves at /metrics.

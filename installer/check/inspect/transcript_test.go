@@ -6,7 +6,6 @@ package inspect_test
 import (
 	"bytes"
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 var update = flag.Bool("update", false, "write the transcripts")
@@ -39,14 +39,7 @@ func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Fa
 	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen of 24 lines")
 	text := strings.ReplaceAll(b.String(), w.env.Cluster.Server, "https://192.0.2.10:6443")
 	text = strings.ReplaceAll(text, w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api")
-	path := filepath.Join("..", "..", "..", "docs", "transcripts", name)
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./installer/check/inspect -update")
-	require.Equal(t, string(want), text, "run go test ./installer/check/inspect -update")
+	golden.File(t, filepath.Join("..", "..", "..", "docs", "transcripts", name), text, *update, "go test ./installer/check/inspect -update")
 }
 
 func doctorAt(t *testing.T, w *world) (check.Report, *check.Facts) {

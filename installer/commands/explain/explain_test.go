@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/service/reasons"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
@@ -100,13 +100,7 @@ func TestPagesAreFresh(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tmpl.Execute(&checks, check.All()))
 	for name, want := range map[string]string{"runbooks.md": page(), "checks.md": checks.String()} {
-		path := filepath.Join("..", "..", "..", "docs", name)
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-		}
-		have, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, want, string(have), "make generate")
+		golden.File(t, filepath.Join("..", "..", "..", "docs", name), want, *update, "make generate")
 	}
 }
 

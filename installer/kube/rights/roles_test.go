@@ -6,7 +6,6 @@ package rights_test
 import (
 	"flag"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 var update = flag.Bool("update", false, "write docs/csccm-rights.yaml again")
@@ -45,13 +45,7 @@ func TestRoles(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, manifest.Execute(&b, all))
 	want := b.String()
-	const file = "../../../docs/csccm-rights.yaml"
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-	}
-	have, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, want, string(have), "run: go generate ./installer/kube/rights")
+	golden.File(t, "../../../docs/csccm-rights.yaml", want, *update, "go generate ./installer/kube/rights")
 	require.Contains(t, want, "  resourceNames:\n  - system:auth-delegator\n  resources:\n  - clusterroles\n  verbs:\n  - bind\n")
 	_, reader, ok := strings.Cut(want, "kind: ClusterRole\nmetadata:\n  name: "+rights.Reader)
 	require.True(t, ok)
