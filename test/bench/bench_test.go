@@ -28,14 +28,21 @@ var (
 	large   = flag.Bool("large", false, "measure 5,000 nodes, too, which takes many minutes and some GB of memory")
 )
 
-// bench is one benchmark.
-type bench struct{ *testing.B }
+// bench is one benchmark, with what its environments are made of.
+type bench struct {
+	*testing.B
+	plane    string
+	programs testenv.Binaries
+}
 
 // run prints a title and what a benchmark measures.
 func run(b *testing.B, title string, measure func(bench)) {
 	b.Helper()
 	fmt.Printf("\n%s (%s, %d CPUs%s, latency profile %s)\n\n", title, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load(), *latency)
-	require.NoError(b, must.Catch(func() { measure(bench{b}) }))
+	require.NoError(b, must.Catch(func() {
+		path := must.Get(plane.Ensure(b.Context(), plane.Newest, program.Print(b.Output())))
+		measure(bench{b, path, must.Get(testenv.Build(b.Context(), testenv.BuildOptions{}))})
+	}))
 }
 
 // load returns the machine's load average: durations are longer on a busy machine.
@@ -51,12 +58,9 @@ func load() string {
 	return fmt.Sprintf(", load %.1f", avg.Load1)
 }
 
+// newEnv starts an environment, which the caller stops.
 func (b bench) newEnv(vms, nodes int, profile string) *testenv.Env {
-	path := must.Get(plane.Ensure(b.Context(), plane.Newest, program.Print(b.Output())))
-	programs := must.Get(testenv.Build(b.Context(), testenv.BuildOptions{}))
-	env := must.Get(testenv.New(b.Context(), testenv.Options{Programs: programs, Plane: path, VMs: vms, Nodes: nodes, Profile: profile}))
-	b.Cleanup(env.Stop)
-	return env
+	return must.Get(testenv.New(b.Context(), testenv.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile}))
 }
 
 // row prints a line of a table.

@@ -33,6 +33,7 @@ func cpu(pid int) float64 {
 func atScale(b *testing.B, vms, nodes, services int, drift time.Duration) {
 	run(b, fmt.Sprintf("The controller at %d nodes, %d Services of 1 port, %d VMs", nodes, services, vms), func(b bench) {
 		env := b.newEnv(vms, nodes, "instant")
+		defer env.Stop()
 		header("step", "takes", "CPU of the controller", "of the simulator", "memory", "peak", "calls", "polls")
 		var ours, server float64
 		step := func(what string, do func() error) {

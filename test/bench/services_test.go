@@ -77,6 +77,7 @@ var lifecycleHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", 
 func BenchmarkPorts(b *testing.B) {
 	run(b, "One Service by its number of ports, 5 nodes", func(b bench) {
 		env := b.newEnv(6, 5, *latency)
+		defer env.Stop()
 		header(append([]any{"ports"}, lifecycleHeader...)...)
 		for _, n := range []int{1, 5, 10, 50} {
 			b.lifecycle(env, n, n, 5)
@@ -88,9 +89,11 @@ func BenchmarkNodes(b *testing.B) {
 	run(b, "One Service of 5 ports by the number of nodes", func(b bench) {
 		header(append([]any{"nodes"}, lifecycleHeader...)...)
 		for _, nodes := range []int{5, 50, 200, 1000} {
-			env := b.newEnv(nodes+1, nodes, *latency)
-			b.lifecycle(env, nodes, 5, nodes)
-			env.Stop()
+			func() { // each alone
+				env := b.newEnv(nodes+1, nodes, *latency)
+				defer env.Stop()
+				b.lifecycle(env, nodes, 5, nodes)
+			}()
 		}
 	})
 }
@@ -99,6 +102,7 @@ func BenchmarkConcurrency(b *testing.B) {
 	const services, ports = 50, 2
 	run(b, fmt.Sprintf("%d Services of %d ports created at once", services, ports), func(b bench) {
 		env, ctx := b.newEnv(5, 5, *latency), b.Context()
+		defer env.Stop()
 		fmt.Printf("The unavoidable jobs of one after the other: %s.\n\n", seconds(services*unavoidable(env.Latency, ports)))
 		header("--concurrent-service-syncs", "rate-limit auto (default)", "Services/s", "calls", "polls", "no rate-limit", "Services/s", "polls")
 		for _, workers := range []int{1, 5, 10, 20, 50} {

@@ -291,11 +291,11 @@ func (e *env) setReady(t *testing.T, name string, status corev1.ConditionStatus)
 	}
 }
 
-// shutDown waits until the Node of a stopped VM has the taint.
-func (e *env) shutDown(t *testing.T, name string) time.Duration {
+// tainted waits until a Node has a taint.
+func (e *env) tainted(t *testing.T, name, key string) time.Duration {
 	t.Helper()
-	return e.eventually(t, "the taint of the stopped VM "+name, func(context.Context) error {
-		if n := e.node(t, name); !hasTaint(n, shutdown) {
+	return e.eventually(t, "the taint "+key+" of Node "+name, func(context.Context) error {
+		if n := e.node(t, name); !hasTaint(n, key) {
 			return fmt.Errorf("taints %v", n.Spec.Taints)
 		}
 		return nil

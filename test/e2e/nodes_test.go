@@ -135,13 +135,8 @@ func measure(t *testing.T, n int, args []string) {
 	stopped, destroyed := fmt.Sprintf("w%d", n), fmt.Sprintf("w%d", n-1)
 	e.admin(t, "stopVirtualMachine", map[string]string{"id": e.vms.VM(stopped), "forced": "true"})
 	e.notReady(t, stopped)
-	report("one VM stopped", e.shutDown(t, stopped), max(2*pages, lists()))
-	e.eventually(t, "the out-of-service taint of the stopped VM, whose look-ups are not those below", func(context.Context) error {
-		if n := e.node(t, stopped); !hasTaint(n, corev1.TaintNodeOutOfService) {
-			return fmt.Errorf("taints %v", n.Spec.Taints)
-		}
-		return nil
-	})
+	report("one VM stopped", e.tainted(t, stopped, shutdown), max(2*pages, lists()))
+	e.tainted(t, stopped, corev1.TaintNodeOutOfService) // whose look-ups are not those below
 	e.cloud.Ledger().Reset()
 	begun = time.Now()
 	e.destroy(t, destroyed)
