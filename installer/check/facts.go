@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -155,16 +156,13 @@ type Facts struct {
 	Quota             *cloudapi.Usage // of public addresses; nil where there is no limit, or the role may not ask
 	AllRules          []cloudstack.LoadBalancerRule
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
-	OddMembers        Members                       // of the rules whose names do not say whose they are
+	OddMembers        lbrules.Members               // of the rules whose names do not say whose they are
 	Forwards          []cloudstack.PortForwarding
 	Planned           map[string]*planner.Service // what the controller would do, by namespace/name
 	PlanErr           error                       // none could be planned
 	CKS               *ckscheck.Facts
 	NotCKS            string // why CKS is nil
 }
-
-// Members are those of load balancer rules, by the rules' ids.
-type Members = map[string][]cloudstack.LoadBalancerMember
 
 // Log is what one Pod of the controller logged in the last hour.
 type Log struct {

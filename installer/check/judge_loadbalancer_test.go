@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -126,7 +127,7 @@ func TestRuleNames(t *testing.T) {
 			lbRule("4", lbGone+"-80", 80), lbRule("5", "affffffffffffffffffffffffffffff1-80", 80),
 		}
 		f.Rules[1].PublicIP = "203.0.113.99"
-		f.OddMembers = Members{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
+		f.OddMembers = lbrules.Members{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
 		f.Addresses = []cloudstack.PublicIP{
 			tagged("203.0.113.50", "ours", "gone"), tagged("203.0.113.51", "former", uidWeb), tagged("203.0.113.54", "former", "gone"), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -70,7 +71,7 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 // world has that many Services, each with an address and a rule, and nodes that are members of each.
 func world(t testing.TB, services, nodes int) *Page {
 	t.Helper()
-	f := OfInspection(&check.Facts{At: at, OddMembers: check.Members{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}, &check.Report{})
+	f := OfInspection(&check.Facts{At: at, OddMembers: rules.Members{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}, &check.Report{})
 	f.Logs = []check.Log{{Lines: []podlog.Line{{At: at, Values: map[string]string{"service": "team-0/web-0", "in": "3m"}}}}}
 	var machines vms
 	var members []cloudstack.LoadBalancerMember

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/installer/kube/rights"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/pkg/node"
 )
 

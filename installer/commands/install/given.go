@@ -370,8 +370,11 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 
 // ownerOfNodes returns the account or project that owns the VMs of the nodes, as askOwner reads it; "" if none does.
 func (r *run) ownerOfNodes(ctx context.Context) string {
+	if len(r.nodes) == 0 {
+		return ""
+	}
 	for _, p := range credentials.AdminPlaces(ctx, r.admin) {
-		if len(r.nodes) == 0 || len(check.Lost(r.nodes, inZone(p.VMs, r.Cloud.Zone))) > 0 {
+		if len(check.Lost(r.nodes, inZone(p.VMs, r.Cloud.Zone))) > 0 {
 			continue
 		}
 		if p.Project != "" {

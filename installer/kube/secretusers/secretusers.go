@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/installer/kube/rights"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // ofTypes leaves out the Secrets that no program reads keys from, which are the largest and the most.
