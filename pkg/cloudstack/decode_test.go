@@ -115,7 +115,7 @@ func manyMembers(t *testing.T, n int) []byte {
 	var answer map[string]struct {
 		Members []json.RawMessage `json:"lbrulevmidip"`
 	}
-	require.NoError(t, json.Unmarshal(golden(t, "listLoadBalancerRuleInstances.several-lbvmips").Body(), &answer))
+	require.NoError(t, json.Unmarshal(recording(t, "listLoadBalancerRuleInstances.several-lbvmips").Body(), &answer))
 	one := answer["listloadbalancerruleinstancesresponse"].Members[0]
 	var id struct {
 		VM struct {

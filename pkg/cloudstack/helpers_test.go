@@ -33,7 +33,7 @@ const (
 	testPassword  = "canaryPassword~*&=CCCC"
 )
 
-func golden(t testing.TB, name string) recordings.Recording {
+func recording(t testing.TB, name string) recordings.Recording {
 	t.Helper()
 	return recordings.Case(t, "../simulator/testdata", name)
 }
@@ -116,7 +116,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // goldenAPI answers every call with one recorded case.
 func goldenAPI(t testing.TB, name string) *fakeAPI {
 	t.Helper()
-	return always(replay(golden(t, name)))
+	return always(replay(recording(t, name)))
 }
 
 func (f *fakeAPI) recorded() []call {

@@ -440,31 +440,27 @@ func TestJobErrors(t *testing.T) {
 // A job that ends between the server's count and its list costs no second page; a full page has one.
 func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
 	t.Parallel()
-	page := func(from, n, count int) string {
+	page := func(from, to, count int) reply {
 		var jobs []string
-		for i := range n {
-			jobs = append(jobs, fmt.Sprintf(`{"jobid":"j%d","jobstatus":0}`, from+i))
+		for i := from; i < to; i++ {
+			jobs = append(jobs, fmt.Sprintf(`{"jobid":"j%d","jobstatus":0}`, i))
 		}
-		return fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, strings.Join(jobs, ","))
+		return jsonReply(200, fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, strings.Join(jobs, ",")))
 	}
-	for _, c := range []struct {
-		name        string
-		pages       []string
+	for name, c := range map[string]struct {
+		pages       []reply
 		jobs, calls int
 	}{
-		{"one ended meanwhile", []string{page(0, 2, 3)}, 2, 1},
-		{"all ended meanwhile", []string{`{"listasyncjobsresponse":{"count":2}}`}, 0, 1},
-		{"none", []string{`{"listasyncjobsresponse":{}}`}, 0, 1},
-		{"exactly a page", []string{page(0, 500, 500)}, 500, 1},
-		{"two pages", []string{page(0, 500, 700), page(0, 500, 700), page(500, 200, 700)}, 700, 3},
+		"one ended meanwhile": {[]reply{page(0, 2, 3)}, 2, 1},
+		"all ended meanwhile": {[]reply{jsonReply(200, `{"listasyncjobsresponse":{"count":2}}`)}, 0, 1},
+		"none":                {[]reply{jsonReply(200, `{"listasyncjobsresponse":{}}`)}, 0, 1},
+		"exactly a page":      {[]reply{page(0, 500, 500)}, 500, 1},
+		"two pages":           {[]reply{page(0, 500, 700), page(0, 500, 700), page(500, 700, 700)}, 700, 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeAPI(func(n int, _ url.Values) reply { return jsonReply(200, c.pages[min(n, len(c.pages))-1]) })
-			running, err := f.client(t).runningJobs(t.Context())
-			require.NoError(t, err)
-			require.Len(t, running, c.jobs)
-			require.Len(t, f.recorded(), c.calls)
-		})
+		f := newFakeAPI(func(n int, _ url.Values) reply { return c.pages[n-1] })
+		running, err := f.client(t).runningJobs(t.Context())
+		require.NoError(t, err, name)
+		require.Len(t, running, c.jobs, name)
+		require.Len(t, f.recorded(), c.calls, name)
 	}
 }

@@ -28,8 +28,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
-
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -179,7 +177,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 	t.Parallel()
-	g := golden(t, "throttle.exceeded") // retry after [29012] ms
+	g := recording(t, "throttle.exceeded") // retry after [29012] ms
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeAPI(func(n int, _ url.Values) reply {
 			if n == 1 {
@@ -206,7 +204,7 @@ func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 
 func TestThrottledBeyondDeadline(t *testing.T) {
 	t.Parallel()
-	g := golden(t, "throttle.exceeded-async-command")
+	g := recording(t, "throttle.exceeded-async-command")
 	synctest.Test(t, func(t *testing.T) {
 		f := always(replay(g))
 		c := f.client(t)
@@ -262,9 +260,9 @@ func TestForeignAnswers(t *testing.T) {
 		kind  Kind
 		text  string
 	}{
-		"wrong path (recorded)":    {replay(golden(t, "auth.wrong-path")), KindInvalid, "is api-url right"},
-		"user interface, recorded": {replay(golden(t, "auth.root")), KindInvalid, "web page (HTML)"},
-		"login by GET, recorded":   {replay(golden(t, "login.by-get")), KindInvalid, "is api-url right"},
+		"wrong path (recorded)":    {replay(recording(t, "auth.wrong-path")), KindInvalid, "is api-url right"},
+		"user interface, recorded": {replay(recording(t, "auth.root")), KindInvalid, "web page (HTML)"},
+		"login by GET, recorded":   {replay(recording(t, "login.by-get")), KindInvalid, "is api-url right"},
 		"redirect": {func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere?apiKey="+testAPIKey)
 			w.WriteHeader(http.StatusFound)
@@ -292,32 +290,17 @@ func TestForeignAnswers(t *testing.T) {
 
 func TestClockSkewIsNamed(t *testing.T) {
 	t.Parallel()
-	g := golden(t, "auth.bad-signature")
-	for name, tc := range map[string]struct {
-		server time.Duration // from now
-		text   string
-	}{
-		"in step": {time.Minute, ""},
-		"behind":  {time.Hour, "behind the server's"},
-		"ahead":   {-20 * time.Minute, "ahead of the server's"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeAPI(func(int, url.Values) reply {
-				return func(w http.ResponseWriter) {
-					w.Header().Set("Date", time.Now().Add(tc.server).UTC().Format(http.TimeFormat))
-					replay(g)(w)
-				}
-			})
-			_, err := f.client(t).ListZones(t.Context())
-			require.True(t, IsKind(err, KindAuth), "%v", err)
-			if tc.text == "" {
-				require.NotContains(t, err.Error(), "clock")
-			} else {
-				require.Contains(t, err.Error(), tc.text)
-			}
-			require.Len(t, f.recorded(), 1, "bad keys do not get better")
+	g := recording(t, "auth.bad-signature")
+	for ahead, text := range map[time.Duration]string{time.Minute: "", time.Hour: "behind the server's", -20 * time.Minute: "ahead of the server's"} {
+		f := always(func(w http.ResponseWriter) {
+			w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+			replay(g)(w)
 		})
+		_, err := f.client(t).ListZones(t.Context())
+		require.True(t, IsKind(err, KindAuth), "%v", err)
+		require.Equal(t, text != "", strings.Contains(err.Error(), "clock"), err)
+		require.ErrorContains(t, err, text)
+		require.Len(t, f.recorded(), 1, "bad keys do not get better")
 	}
 }
 
@@ -372,22 +355,6 @@ func TestTLSReasons(t *testing.T) {
 		require.Contains(t, TLSFaultOf(fmt.Errorf("get: %w", err)).text(), want)
 	}
 	require.Equal(t, TLSFine, TLSFaultOf(io.EOF))
-}
-
-func TestNewClientRefusesBadConfigurations(t *testing.T) {
-	t.Parallel()
-	for want, cfg := range map[string]*Config{
-		"no configuration":   nil,
-		"api-url":            {APIURL: "h"},
-		"api-key is missing": {APIURL: "http://h/client/api"},
-	} {
-		_, err := NewClient(cfg)
-		require.ErrorContains(t, err, want)
-	}
-	c, err := NewClient(&Config{APIURL: "http://h/client/api", APIKey: "a", SecretKey: "b", RateLimit: 3})
-	require.NoError(t, err)
-	require.Equal(t, 6, c.limiter.calls.Burst(), "twice the rate")
-	require.Equal(t, cloudconfig.DefaultTimeout, c.timeout)
 }
 
 func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
