@@ -47,44 +47,12 @@ func (l *log) String() string {
 
 func none(string) string { return "" }
 
-// built skips a test where the control plane would have to be built first.
-func built(t *testing.T) {
-	t.Helper()
-	if _, there, err := plane.Cached(t.Context(), plane.Newest); err != nil || testing.Short() || !there {
-		t.Skip("it needs the built control plane: go run ./cmd/plane-build", err)
-	}
-}
-
-// TestOnly runs some scenarios against the simulator, as CI and newcomers do.
-func TestOnly(t *testing.T) {
-	t.Parallel()
-	built(t)
-	dir := t.TempDir()
-	page := filepath.Join(dir, "cloud.md")
-	var out, errs log
-	code := run(t.Context(), func() {}, []string{
-		"--only", "isolated network: install by a domain,isolated network: a Service,isolated network: uninstall", "--journal-dir", dir, "--out", page,
-	}, none, &out, &errs)
-	require.Equal(t, exitOK, code, errs.String()+out.String())
-	text, err := os.ReadFile(page)
-	if err != nil || string(text) != out.String() {
-		t.Errorf("the page is not what was printed: %v", err)
-	}
-	if !strings.Contains(out.String(), "3 passed, 0 failed, 0 cannot be done here") {
-		t.Error(out.String())
-	}
-	if !strings.Contains(out.String(), "shape that is not recorded: 0") {
-		t.Errorf("the simulator gives shapes that are not in shape/simulator.json; after a whole run with --write-shapes they are:\n%s", out.String())
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*.jsonl")); err != nil || len(left) > 0 {
-		t.Errorf("journals %v are left, %v", left, err)
-	}
-}
-
 // TestInterrupted ends a run by ^C while a cluster is up: all that it made is removed.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	built(t)
+	if _, there, err := plane.Cached(t.Context(), plane.Newest); err != nil || testing.Short() || !there {
+		t.Skip("it needs the built control plane: go run ./cmd/plane-build", err)
+	}
 	cloud, err := testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
 	require.NoError(t, err)
 	t.Cleanup(cloud.Stop)

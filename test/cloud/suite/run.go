@@ -174,6 +174,8 @@ func (r *Run) clean(ctx context.Context) (err error) {
 		left := c.API.List(ctx, l[0], l[1], world.Params{"listall": "true"})
 		must.Be(len(left) == 0, "%s: %d objects are left", l[0], len(left))
 	}
+	must.Be(r.Shapes != "" || len(r.proxy.Unknown()) == 0,
+		"the simulator gives shapes that are not in shape/simulator.json; a whole run with --write-shapes writes them")
 	return nil
 }
 

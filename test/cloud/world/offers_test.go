@@ -60,25 +60,3 @@ func TestNamed(t *testing.T) {
 		assert.Equal(t, want, c.named(name), name)
 	}
 }
-
-func TestChoices(t *testing.T) {
-	t.Parallel()
-	zones := []Object{
-		{"id": "1", "name": "basic", "networktype": "Basic", "allocationstate": "Enabled"},
-		{"id": "2", "name": "groups", "networktype": "Advanced", "securitygroupsenabled": true, "allocationstate": "Enabled"},
-		{"id": "3", "name": "off", "networktype": "Advanced", "allocationstate": "Disabled"},
-		{"id": "4", "name": "good", "networktype": "Advanced", "allocationstate": "Enabled"},
-	}
-	for want, name := range map[string]string{"": "good", "basic": "basic", "3": "off", "none": ""} {
-		assert.Equal(t, name, chooseZone(zones, want).Text("name"), want)
-	}
-	services := []Object{
-		{"name": "custom", "iscustomized": true}, {"name": "tiny", "memory": 128.0}, {"name": "big", "memory": 8192.0, "cpunumber": 4.0}, {"name": "small", "memory": 512.0, "cpunumber": 1.0},
-	}
-	assert.Equal(t, "small", chooseService(services).Text("name"))
-	templates := []Object{{"name": "downloading", "size": 1.0}, {"name": "large", "isready": true, "size": 9e9}, {"name": "small", "isready": true, "size": 1e8}, {"name": "system", "isready": true, "size": 1.0, "templatetype": "SYSTEM"}}
-	assert.Equal(t, "small", chooseTemplate(templates).Text("name"))
-	if chooseTemplate(nil) != nil || chooseService(nil) != nil {
-		t.Error("nothing to choose from")
-	}
-}
