@@ -5,10 +5,16 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
@@ -129,5 +135,127 @@ func (p *place) names() []string {
 func (p *place) stop() {
 	if p.cluster != nil {
 		p.cluster.Stop()
+	}
+}
+
+const (
+	stepLimit    = 4 * time.Minute  // of one wait, with slow routers
+	quickLimit   = 75 * time.Second // of one wait with a simulator
+	interruptFor = 15 * time.Second
+	secretName   = "cloudstack-secret" // #nosec G101 -- a name
+	deployment   = "cloudstack-cloud-controller-manager"
+	taint        = "node.cloudprovider.kubernetes.io/uninitialized"
+	shutdown     = "node.cloudprovider.kubernetes.io/shutdown"
+)
+
+// csccm runs the command line tool without a terminal. Another exit code than 0 ends the scenario.
+func (e *env) csccm(args ...string) {
+	out, code := e.csccmCode(args...)
+	must.Be(code == 0, "csccm %s ended with %d:\n%s", args[0], code, tail(out, 25))
+}
+
+// csccmCode is csccm where the exit code is looked at.
+func (e *env) csccmCode(args ...string) (out string, code int) {
+	cmd := exec.CommandContext(e.ctx, e.Programs.CLI, args...) // #nosec G204 -- the product, with arguments of this suite
+	cmd.Env = []string{"KUBECONFIG=" + e.cluster.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + e.dir}
+	cmd.Dir = e.home
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptFor
+	text, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		must.OK(err)
+	}
+	must.OK(context.Cause(e.ctx))
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// secretFile writes a secret where csccm reads it; the folder goes with the run.
+func (p *place) secretFile(name, text string) string {
+	path := filepath.Join(p.home, name)
+	must.OK(os.WriteFile(path, []byte(text+"\n"), 0o600))
+	return path
+}
+
+// How a cluster gets its controller.
+const (
+	byRoot        = "root administrator"
+	byDomainAdmin = "domain administrator"
+	byKeys        = "keys"
+)
+
+// install runs csccm install.
+func (e *env) install(how string, more ...string) {
+	args := []string{
+		"install", "--yes", "--api-url", e.productURL, "--zone", e.world.Offers.Zone, "--timeout", "8m",
+		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=1",
+		"--set", "tenancy.trustedNamespaces={kube-system," + trusted + "}",
+	}
+	args = append(args, e.login(how)...)
+	if e.project != "" {
+		args = append(args, "--project", e.project)
+	}
+	e.csccm(append(args, more...)...)
+	e.installed, e.installedBy = true, how
+	e.initialized(e.names()...)
+}
+
+// login are the flags of a way to give credentials.
+func (p *place) login(how string) []string {
+	w := p.world
+	if how == byKeys || !w.Root {
+		return []string{"--api-key-file", p.secretFile("api.key", w.Keys.APIKey), "--secret-key-file", p.secretFile("secret.key", w.Keys.SecretKey)}
+	}
+	account := []string{"--account", w.Account}
+	who := p.Who
+	if how == byDomainAdmin {
+		who = w.AdminLogin
+	} else {
+		account = append(account, "--domain", w.DomainPath)
+	}
+	if p.projectID != "" {
+		account = []string{"--account", w.Name("prj"), "--create-account", "--role-name", w.Name("role"), "--domain", w.DomainPath}
+	}
+	return append(p.adminFlags(who), account...)
+}
+
+// adminFlags are the flags of an administrator's keys or login.
+func (p *place) adminFlags(who world.Credentials) []string {
+	if who.APIKey != "" {
+		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file", p.secretFile("admin-secret.key", who.SecretKey)}
+	}
+	flags := []string{"--admin-user", who.User, "--admin-password-file", p.secretFile("admin-password", who.Password)}
+	if who.Domain != "" {
+		flags = append(flags, "--admin-domain", who.Domain)
+	}
+	return flags
+}
+
+func (e *env) uninstall(more ...string) {
+	e.csccm(append([]string{"uninstall", "--yes", "--delete-secret"}, more...)...)
+	e.installed = false
+}
+
+// until waits until try does not fail.
+func (e *env) until(what string, try func()) {
+	limit := stepLimit
+	if e.simulator != nil {
+		limit = quickLimit
+	}
+	testenv.Await(e.ctx, limit, what, func(context.Context) { try() })
+}
+
+// initialized waits until the controller has initialised nodes.
+func (e *env) initialized(names ...string) {
+	for _, name := range names {
+		e.until("node "+name+" to be initialised", func() {
+			n := e.node(name)
+			zone := n.Labels[corev1.LabelTopologyZone]
+			must.Be(!slices.Contains(taints(n), taint) && n.Spec.ProviderID != "" && zone != "", "taints %v, provider ID %q, zone %q", n.Spec.Taints, n.Spec.ProviderID, zone)
+		})
 	}
 }

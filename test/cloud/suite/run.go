@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -185,4 +187,141 @@ func (r *Run) Report(results []Result, left error) *Report {
 		Cloud: r.Cloud(), Version: r.world.Offers.Version, Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started),
 		Unknown: r.proxy.Unknown(), Refused: r.guard.Refused(), Left: left,
 	}
+}
+
+// The verdicts. What cannot be done on a cloud is not passed.
+const (
+	passed = "ok"
+	failed = "**failed**"
+	unable = "cannot"
+)
+
+// Result of one scenario.
+type Result struct {
+	Name    string
+	Verdict string
+	Took    time.Duration
+	// Calls are those of the product.
+	Calls int
+	// Seen is a note, the reason why it cannot be done here, or what went wrong.
+	Seen string
+}
+
+// Report of a run.
+type Report struct {
+	// Cloud, Version and Kubernetes say what was tested on.
+	Cloud, Version, Kubernetes string
+	Took                       time.Duration
+	Results                    []Result
+	// Unknown are shapes of answers that are not recorded.
+	Unknown []string
+	// Refused are the calls that the guard stopped.
+	Refused []string
+	// Left is why something may be left in the cloud.
+	Left error
+}
+
+// count returns how many scenarios have a verdict.
+func (r *Report) count(verdict string) (n int) {
+	for i := range r.Results {
+		if r.Results[i].Verdict == verdict {
+			n++
+		}
+	}
+	return n
+}
+
+// OK reports whether nothing failed, something passed, the guard had nothing to refuse and nothing is left.
+func (r *Report) OK() bool {
+	return r.count(failed) == 0 && r.count(passed) > 0 && len(r.Refused) == 0 && r.Left == nil
+}
+
+// Markdown returns the report as a page's part.
+func (r *Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, CloudStack %s, Kubernetes %s: %d passed, %d failed, %d cannot be done here, in %s.\n\n", //nolint:dupword // a sentence
+		r.Cloud, r.Version, r.Kubernetes, r.count(passed), r.count(failed), r.count(unable), r.Took.Round(time.Second))
+	b.WriteString("| scenario | result | seconds | calls | what was seen |\n|---|---|---|---|---|\n")
+	for _, x := range r.Results {
+		seen := strings.ReplaceAll(strings.Join(strings.Fields(x.Seen), " "), "|", "\\|") // does not end the table's cell
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, seen)
+	}
+	list := func(title string, items []string) {
+		fmt.Fprintf(&b, "\n%s\n", strings.Join(append([]string{title}, items...), "\n\n- "))
+	}
+	if len(r.Refused) > 0 {
+		list("The guard refused these calls, so the run failed:", r.Refused)
+	}
+	list(fmt.Sprintf("Answers with a shape that is not recorded: %d.", len(r.Unknown)), r.Unknown)
+	if r.Left != nil {
+		fmt.Fprintf(&b, "\nNot everything was removed: %v\n", r.Left)
+	}
+	return b.String()
+}
+
+// AllRuns are all runs that the cloud shows, for Clean.
+const AllRuns = "all"
+
+// Clean removes what runs have left in a cloud: those that journals name for "", one run, or AllRuns.
+func Clean(ctx context.Context, o Options, which string) (err error) {
+	defer must.Return(&err)
+	journals := must.Get(world.Journals(o.JournalDir))
+	var runs, there []string
+	for run, j := range journals {
+		if j.URL != o.URL || which != "" && which != AllRuns && which != run {
+			continue
+		}
+		runs = append(runs, run)
+		if strings.HasPrefix(filepath.Base(j.Dir), world.Prefix) {
+			must.OK(os.RemoveAll(j.Dir))
+		}
+	}
+	// Looking for runs changes nothing, so the guard of no run lets it pass.
+	must.OK(o.through(ctx, "none00", func(c *world.Cleaner) { there = world.Runs(ctx, c.API) }))
+	switch which {
+	case "":
+	case AllRuns:
+		runs = append(runs, there...)
+	default:
+		runs = append(runs, which)
+	}
+	slices.Sort(runs)
+	runs = slices.Compact(runs)
+	var errs []error
+	for _, run := range runs {
+		_, _ = fmt.Fprintf(o.Log, "run %s\n", run)
+		err := o.through(ctx, run, func(c *world.Cleaner) { must.OK(c.Clean(ctx)) })
+		if j := journals[run]; err == nil && j != nil {
+			err = j.Remove()
+		}
+		errs = append(errs, err)
+	}
+	rest := slices.DeleteFunc(there, func(run string) bool { return slices.Contains(runs, run) })
+	if len(rest) > 0 {
+		_, _ = fmt.Fprintf(o.Log, "runs without a journal here, which somebody else may be working with: %s; remove one by CLOUD_RUN=ID, or all by CLOUD_RUN=all\n",
+			strings.Join(rest, ", "))
+	}
+	if len(runs) == 0 && len(rest) == 0 {
+		_, _ = fmt.Fprintln(o.Log, "nothing is left of any run")
+	}
+	return errors.Join(errs...)
+}
+
+// through does something behind the proxy and guard of a run.
+func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner)) error {
+	g := proxy.NewGuard(world.PrefixOf(run))
+	err := must.Catch(func() {
+		p := must.Get(proxy.New(proxy.Options{Upstream: o.URL, CAFile: o.CAFile, Guard: g}))
+		defer p.Stop() //nolint:errcheck // it records nothing
+		c := &world.Cleaner{
+			Run: run, API: world.Connect(ctx, must.Get(p.Listen(ctx, proxy.Suite)), o.Who), Guard: g,
+			Log: func(format string, a ...any) { _, _ = fmt.Fprintf(o.Log, "  "+format+"\n", a...) },
+		}
+		defer c.API.Logout(context.WithoutCancel(ctx)) //nolint:errcheck // the session ends by itself, too
+		do(c)
+	})
+	if refused := g.Refused(); len(refused) > 0 {
+		err = errors.Join(err, fmt.Errorf("the guard refused %s", strings.Join(refused, "; ")))
+	}
+	return err
 }

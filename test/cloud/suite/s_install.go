@@ -6,16 +6,22 @@ package suite
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/installer/testenv/leftby"
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // installBy installs with one kind of credentials; the doctor has nothing to find afterwards.
@@ -105,4 +111,145 @@ func migrate(e *env) string {
 		must.Be(reflect.DeepEqual(now, c.want), "after migrate-rules %s the rules are %v, want %v", strings.Join(c.args, " "), now, c.want)
 	}
 	return "dry run, renamed, undone, renamed again; ids and members stayed"
+}
+
+// left is what a provider left of a Service.
+type left struct {
+	service, ip, addressID string
+	rules                  map[string]rule // by port
+}
+
+// takeover makes a recorded state, installs in the place of the provider, and compares: nothing that was not shown may change.
+func takeover(recorded, image, provider string) func(*env) string {
+	return func(e *env) string {
+		state := must.Get(leftby.Load(recorded))
+		var all []*left
+		// Addresses of before the takeover are not the controller's to release.
+		e.cleanup(func() { e.giveUp(all) })
+		for i := range state.Kubernetes.Services {
+			l := &left{service: state.Kubernetes.Services[i].Name, rules: map[string]rule{}}
+			l.ip, l.addressID = e.acquire()
+			all = append(all, l)
+			e.leaveService(state, &state.Kubernetes.Services[i], l)
+		}
+		e.clearPredecessor() // of the scenario before
+		// Process nodes do not know its image, so it never runs.
+		must.OK(testenv.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}.Create(e.ctx, e.cluster.Client))
+		e.install(byRoot, "--accept", "all", "--pin", e.namespace+"/documented", "--skip-taint")
+		args, ips := []string{"adopt", "--yes"}, []string{}
+		for _, l := range all {
+			in := e.ingress(l.service)
+			must.Be(len(in) == 1 && (in[0].IP == l.ip || in[0].Hostname != ""), "the address of Service %s was %s, and is %v", l.service, l.ip, in)
+			args, ips = append(args, e.namespace+"/"+l.service), append(ips, l.ip)
+		}
+		e.until("the rules to be the ones of before, with the controller's names", func() {
+			for _, l := range all {
+				e.same(l)
+			}
+		})
+		e.csccm("doctor", "-o", "short")
+		// The controller gets the addresses, so that they go with their Services.
+		e.csccm(args...)
+		e.removeAll()
+		e.released(ips...)
+		return fmt.Sprintf("%d Services: addresses, rules and members are those of before; rules renamed in place", len(all))
+	}
+}
+
+// leaveService makes a Service and what is behind it as a provider left them.
+func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: maps.Clone(s.Annotations), Finalizers: s.Finalizers}, Spec: corev1.ServiceSpec{
+		Type: s.Spec.Type, SessionAffinity: s.Spec.SessionAffinity, LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
+	}}
+	for name, value := range map[string]string{"address": l.ip, "id": l.addressID, "network-id": e.networkID} { // Leaseweb's records
+		if _, there := svc.Annotations[annotation.Prefix+name]; there {
+			svc.Annotations[annotation.Prefix+name] = value
+		}
+	}
+	if s.Spec.LoadBalancerIP != "" {
+		svc.Spec.LoadBalancerIP = l.ip
+	}
+	for _, p := range s.Spec.Ports {
+		p.NodePort = 0
+		svc.Spec.Ports = append(svc.Spec.Ports, p)
+	}
+	made := must.Get(e.services().Create(e.ctx, svc, metav1.CreateOptions{}))
+	made.Status = *s.Status.DeepCopy()
+	for i := range made.Status.LoadBalancer.Ingress {
+		if made.Status.LoadBalancer.Ingress[i].IP != "" {
+			made.Status.LoadBalancer.Ingress[i].IP = l.ip
+		}
+	}
+	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{}))
+	e.leaveRules(state, s, made, l)
+}
+
+// leaveRules makes the rules of a Service: with its new UID and namespace in their names, and its new node ports.
+func (e *env) leaveRules(state *leftby.State, recorded, made *corev1.Service, l *left) {
+	short := func(s *corev1.Service) string { return "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31] }
+	for i, p := range recorded.Spec.Ports {
+		for _, r := range state.CloudStack.LoadBalancerRule {
+			if r.PrivatePort != fmt.Sprint(p.NodePort) {
+				continue
+			}
+			name := strings.Replace(r.Name, short(recorded), short(made), 1)
+			name = strings.Replace(name, "_"+recorded.Namespace+"_", "_"+e.namespace+"_", 1)
+			params := world.Params{
+				"name": name, "publicipid": l.addressID, "networkid": e.networkID, "algorithm": r.Algorithm, "protocol": r.Protocol,
+				"publicport": r.PublicPort, "privateport": fmt.Sprint(made.Spec.Ports[i].NodePort), "openfirewall": "false",
+			}
+			if r.CIDRList != nil {
+				params["cidrlist"] = strings.ReplaceAll(*r.CIDRList, " ", ",")
+			}
+			o := e.do("createLoadBalancerRule", params)
+			e.do("assignToLoadBalancerRule", world.Params{"id": o.Text("id"), "virtualmachineids": e.vmIDs()})
+			l.rules[r.PublicPort] = rule{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: o.Text("id"), Protocol: r.Protocol}}
+			for _, f := range state.CloudStack.FirewallRule {
+				if f.IPAddressID == r.PublicIPID && f.StartPort == int(p.Port) {
+					e.do("createFirewallRule", world.Params{
+						"ipaddressid": l.addressID, "protocol": f.Protocol, "cidrlist": f.CIDRList, "startport": fmt.Sprint(f.StartPort), "endport": fmt.Sprint(f.EndPort),
+					})
+				}
+			}
+		}
+	}
+}
+
+// clearPredecessor removes what a predecessor left.
+func (e *env) clearPredecessor() {
+	name, none := testenv.PredecessorName, metav1.DeleteOptions{}
+	c := e.cluster.Client
+	for _, err := range []error{
+		c.AppsV1().Deployments(metav1.NamespaceSystem).Delete(e.ctx, name, none), c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(e.ctx, name, none),
+		c.RbacV1().ClusterRoles().Delete(e.ctx, "system:"+name, none), c.RbacV1().ClusterRoleBindings().Delete(e.ctx, "system:"+name, none),
+	} {
+		must.OK(ignoreGone(err))
+	}
+}
+
+// same checks that the rules are as they were.
+func (e *env) same(l *left) {
+	now := e.rules(l.ip)
+	for port, was := range l.rules {
+		r, key := now[port], l.service+":"+port
+		must.Be(r.ID == was.ID, "%s: rule %s became %s", key, was.ID, r.ID)
+		must.Be(r.Protocol == was.Protocol, "%s: the protocol was %s, and is %s", key, was.Protocol, r.Protocol)
+		must.Be(slices.Equal(r.Members, e.names()), "%s: the members are %v", key, r.Members)
+		named := strings.HasPrefix(r.Name, "a") && strings.HasSuffix(r.Name, "-"+r.Protocol+"-"+port)
+		must.Be(named, "%s: the rule is named %s", key, r.Name)
+	}
+}
+
+// giveUp removes what is left of a takeover that failed: Services, addresses, the provider's Deployment.
+func (e *env) giveUp(all []*left) {
+	e.clearPredecessor()
+	if e.installed {
+		e.removeAll()
+	}
+	now := e.addresses()
+	for _, l := range all {
+		if now[l.ip] == l.addressID {
+			e.release(l.addressID)
+		}
+	}
 }

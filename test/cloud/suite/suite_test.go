@@ -5,14 +5,18 @@ package suite
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
@@ -152,5 +156,137 @@ func TestHostileRun(t *testing.T) {
 	}
 	if after := namesIn(t, c.cloud); !slices.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// TestPlainUser works with the keys of a plain user: in the user's own account, with less coverage, and what was there stays.
+func TestPlainUser(t *testing.T) {
+	t.Parallel()
+	cloud, err := testenv.StartCloudStack(nil) // the example world, in which the user has a network with VMs
+	require.NoError(t, err)
+	t.Cleanup(cloud.Stop)
+	key, secret, ok := cloud.Keys("k8s-owner")
+	if !ok {
+		t.Fatal("the user has no keys")
+	}
+	var log bytes.Buffer
+	o := Options{URL: cloud.URL, Who: world.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
+	before := namesIn(t, cloud)
+	r, err := Start(t.Context(), o)
+	require.NoError(t, err)
+	if r.world.Root || r.world.Account != "k8s" {
+		t.Errorf("root: %v, in account %s", r.world.Root, r.world.Account)
+	}
+	for _, s := range scenarios() {
+		reason := must.Catch(func() { r.able(&s) })
+		// The example world's user may do everything but what administrators may.
+		if want := s.need == needRoot; (reason != nil) != want {
+			t.Errorf("%s: cannot is %v, want %v", s.name, reason, want)
+		}
+	}
+	p := &place{Run: r, kind: isolated}
+	e := &env{place: p, ctx: t.Context()}
+	require.NoError(t, must.Catch(func() { p.makeNetwork(t.Context()); e.acquire() }))
+	// What was in the account before is out of reach.
+	list, err := r.world.User.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	for _, vm := range list {
+		if strings.HasPrefix(vm.Name, "demo-") {
+			err := must.Catch(func() { e.do("stopVirtualMachine", world.Params{"id": vm.ID}) })
+			require.ErrorContains(t, err, "the guard of this test run refuses", "VM %s was there before", vm.Name)
+		}
+	}
+	err = r.Stop(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "not expunged") {
+		t.Errorf("a plain user cannot expunge VMs, and the error does not say so: %v", err)
+	}
+	for _, name := range before {
+		if !slices.Contains(namesIn(t, cloud), name) {
+			t.Errorf("%s is gone, and was there before the run", name)
+		}
+	}
+}
+
+// TestScenarioTable: names are unique, namespaces are valid and differ, and the scenarios of one place stand together.
+func TestScenarioTable(t *testing.T) {
+	t.Parallel()
+	names, namespaces, places := map[string]bool{}, map[string]string{}, []string{}
+	for _, s := range scenarios() {
+		if names[s.name] || !strings.HasPrefix(s.name, s.at+": ") || s.run == nil {
+			t.Errorf("scenario %q at %q", s.name, s.at)
+		}
+		names[s.name] = true
+		ns := namespaceOf(&s)
+		if other := namespaces[ns]; !s.trusted && other != "" && strings.HasPrefix(other, s.at) || len(ns) > 63 || notInNames.MatchString(strings.ReplaceAll(ns, "-", "")) {
+			t.Errorf("%q has the namespace %q of %q", s.name, ns, other)
+		}
+		namespaces[ns] = s.name
+		if len(places) == 0 || places[len(places)-1] != s.at {
+			if slices.Contains(places, s.at) {
+				t.Errorf("%q stands apart from the others there", s.name)
+			}
+			places = append(places, s.at)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	if all, err := Select(nil, 0); err != nil || len(all) != len(scenarios()) {
+		t.Error(all, err)
+	}
+	some, err := Select([]string{"PROXY"}, 0)
+	if err != nil || len(some) != 3 {
+		t.Error(some, err)
+	}
+	if _, err := Select([]string{"nothing like it"}, 0); err == nil {
+		t.Error("an unknown name passes")
+	}
+	var thirds []string
+	for part := 1; part <= 3; part++ {
+		names, err := Select(nil, part)
+		if err != nil || len(names) < 10 {
+			t.Error(part, names, err)
+		}
+		thirds = append(thirds, names...)
+	}
+	if !slices.Equal(thirds, Names()) {
+		t.Error(thirds)
+	}
+	for _, c := range []struct {
+		only []string
+		part int
+	}{{nil, 4}, {nil, -1}, {[]string{"PROXY"}, 1}} {
+		if names, err := Select(c.only, c.part); err == nil {
+			t.Error(c, names)
+		}
+	}
+}
+
+// TestReport: what cannot be done is not passed, and a refused call fails a run in which all scenarios passed.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	ok := Result{Name: "a", Verdict: passed, Took: 1500 * time.Millisecond, Calls: 7, Seen: "1|2"}
+	for name, c := range map[string]struct {
+		report Report
+		ok     bool
+	}{
+		"passed":         {Report{Results: []Result{ok}}, true},
+		"cannot":         {Report{Results: []Result{ok, {Name: "b", Verdict: unable, Seen: "no VPC offering"}}}, true},
+		"cannot at all":  {Report{Results: []Result{{Name: "b", Verdict: unable}}}, false},
+		"failed":         {Report{Results: []Result{ok, {Name: "b", Verdict: failed, Seen: "two\nlines"}}}, false},
+		"guard":          {Report{Results: []Result{ok}, Refused: []string{"deleteNetwork: id=x"}}, false},
+		"something left": {Report{Results: []Result{ok}, Left: errors.New("network n is in use")}, false},
+		"nothing run":    {Report{}, false},
+	} {
+		assert.Equal(t, c.ok, c.report.OK(), name)
+		for _, x := range c.report.Results {
+			if !strings.Contains(c.report.Markdown(), "| "+x.Name+" |") {
+				t.Errorf("%s: no line of %s", name, x.Name)
+			}
+		}
+	}
+	if page := (&Report{Results: []Result{ok}}).Markdown(); !strings.Contains(page, `| a | ok | 1.5 | 7 | 1\|2 |`) {
+		t.Error(page)
 	}
 }
