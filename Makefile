@@ -51,7 +51,7 @@ build: ## build the three binaries into bin/
 .PHONY: demo
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules (RECORD=docs/demo.svg records it)
 	@test/build.sh demo $(if $(RECORD),recording) # not go run, which makes ^C a failure
-	@CSCCM_LDFLAGS="$(LDFLAGS)" $(if $(RECORD),bin/recording -title 'make demo' -o $(RECORD) bin/demo --stay=no,bin/demo)
+	@CSCCM_LDFLAGS="$(LDFLAGS)" $(if $(RECORD),bin/recording -title 'make demo' -o $(RECORD) bin/demo --stay=false,bin/demo)
 
 .PHONY: lesson
 lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto, or --ui for a page, too)

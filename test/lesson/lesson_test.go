@@ -4,7 +4,11 @@
 package main
 
 import (
-	"slices"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,38 +16,48 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/simpage"
+	"github.com/csccm/csccm/test/internal/console"
 )
 
-func TestColumns(t *testing.T) {
+// TestScript: each function that a chapter names is in the file that it names, and the lesson can say what each call is for: calls
+// that only read may come at any time, for example in a drift round.
+func TestScript(t *testing.T) {
 	t.Parallel()
-	left, right := []string{"one", strings.Repeat("x", 80)}, []string{"two"}
-	for width, want := range map[int][]string{
-		0:   {"L" + strings.Repeat(" ", 64) + "│ R", "one" + strings.Repeat(" ", 62) + "│ two", strings.Repeat("x", 61) + "... │"},
-		100: {"L" + strings.Repeat(" ", 48) + "│ R", "one" + strings.Repeat(" ", 46) + "│ two", strings.Repeat("x", 45) + "... │"},
-	} {
-		if have := columns(width, "L", "R", left, right); !slices.Equal(have, want) {
-			t.Errorf("%d columns:\n%q, want\n%q", width, have, want)
+	var s console.Script
+	require.NoError(t, yaml.UnmarshalStrict(script, &s))
+	for _, c := range s.Chapters {
+		for _, code := range c.Code {
+			assert.Contains(t, functions(t, filepath.Join("..", "..", code.File)), code.Func)
 		}
+	}
+	for command := range s.Purposes {
+		assert.Contains(t, provider.RequiredCommands, command)
+	}
+	for _, command := range provider.RequiredCommands {
+		assert.False(t, strings.HasPrefix(command, "list") && s.Purposes[command] == "", "%s has no purpose", command)
 	}
 }
 
-// TestWorld: CloudStack takes the lesson's world, and the accounts differ only in their names and networks.
-func TestWorld(t *testing.T) {
-	t.Parallel()
-	sim, err := simulator.New(simulator.Options{World: world()})
+// functions returns the functions of a file; methods as Type.Method.
+func functions(t *testing.T, path string) (names []string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
-	defer sim.Close()
-	count := map[string]int{}
-	for _, vm := range sim.Objects().VMs {
-		count[vm.Owner]++
+	for _, d := range file.Decls {
+		if f, is := d.(*ast.FuncDecl); is && f.Recv == nil {
+			names = append(names, f.Name.Name)
+		} else if is {
+			recv, _, _ := strings.Cut(types.ExprString(f.Recv.List[0].Type), "[") // without type parameters
+			names = append(names, strings.TrimPrefix(recv, "*")+"."+f.Name.Name)
+		}
 	}
-	if count[withoutName] != workers+1 || count[withName] != workers+1 || len(count) != 2 {
-		t.Errorf("VMs by account: %v", count)
-	}
+	return names
 }
 
 // TestAddCluster: a Service leads to its address and a Node to its VM, and what the cluster lacks is seen.
@@ -61,14 +75,17 @@ func TestAddCluster(t *testing.T) {
 			Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: at}},
 		}
 	}
-	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	node := func(name string, spec corev1.NodeSpec, conditions ...corev1.NodeCondition) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec, Status: corev1.NodeStatus{Conditions: conditions}}
+	}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
 	addCluster(&s, "a", []corev1.Service{
 		service("web", corev1.ServiceTypeLoadBalancer, corev1.LoadBalancerIngress{IP: address.Address}),
 		service("new", corev1.ServiceTypeLoadBalancer), service("inner", corev1.ServiceTypeClusterIP),
 	}, []corev1.Node{
-		{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + vm.ID}, Status: ready},
-		{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: taint}}}, Status: ready},
-		{ObjectMeta: metav1.ObjectMeta{Name: "n3"}},
+		node("n1", corev1.NodeSpec{ProviderID: "external-cloudstack://" + vm.ID}, ready),
+		node("n2", corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}}, ready),
+		node("n3", corev1.NodeSpec{}),
 	})
 	health := map[string]model.Health{}
 	for _, o := range s.Objects {

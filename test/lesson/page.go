@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -15,14 +16,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/ui/model"
 	uipage "github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/server"
 	"github.com/csccm/csccm/pkg/ui/simpage"
+	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/lesson/chapters"
 )
 
 // page is the simulator's page with the Services and Nodes of both clusters.
@@ -30,16 +32,15 @@ type page struct {
 	*simpage.Page
 	clusters map[string]corev1client.CoreV1Interface // without client-go's rate limit: the page must not delay the lesson
 	story    atomic.Pointer[model.Story]             // the chapter that is shown
-	stop     func()
 }
 
 // startPage serves the page and prints its address.
 func (l *lesson) startPage(ctx context.Context) {
 	p := &page{Page: simpage.New(l.cloud.Simulator), clusters: map[string]corev1client.CoreV1Interface{}}
-	for _, s := range []*side{l.without, l.with} {
-		config := rest.CopyConfig(s.cluster.REST)
+	for name, c := range l.Clusters {
+		config := rest.CopyConfig(c.REST)
 		config.QPS = -1
-		p.clusters[s.name] = must.Get(kubernetes.NewForConfig(config)).CoreV1()
+		p.clusters[name] = must.Get(kubernetes.NewForConfig(config)).CoreV1()
 	}
 	s := must.Get(server.Listen(ctx, server.Options{Source: p, Actions: p, Files: uipage.Files(), Interval: simpage.Interval}))
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -48,29 +49,23 @@ func (l *lesson) startPage(ctx context.Context) {
 		defer close(done)
 		_ = s.Serve(serving) // the lesson goes on without its page
 	}()
-	p.stop = func() { cancel(); <-done }
+	l.Defer(func() { cancel(); <-done })
 	l.page = p
-	_, _ = fmt.Fprintf(l.Out, "\nBoth clusters and their cloud on one page (the address is for one visit):\n%s\n", s.URL())
+	l.Printf("\nBoth clusters and their cloud on one page (the address is for one visit):\n%s\n", s.URL())
 }
 
-// tell shows the chapter on the page: its text and its commands and, at its end, what was seen; at the last end, what to try next.
-func (l *lesson) tell(number int, ended bool) {
-	if l.page == nil {
-		return
+// tell shows the chapter on the page: its text, its commands and what was seen; at the last end, what to try next.
+func (p *page) tell(l *console.Player, number int, ended bool) {
+	c := l.Script.Chapters[number-1]
+	s := &model.Story{Title: fmt.Sprintf("%d. %s", number, c.Title), Text: []string{c.Intro}, Look: l.Looked}
+	s.Sides = []string{console.Without, console.With}
+	if ended && number == len(l.Script.Chapters) {
+		s.Text = append(s.Text, l.Script.Next)
 	}
-	s := &model.Story{Title: l.chapter.Heading(number), Text: []string{l.chapter.Intro}, Sides: []string{withoutName, withName}}
-	for _, c := range l.chapter.Look {
-		if ended {
-			s.Look = append(s.Look, c.Text)
-		}
+	for _, t := range c.Try {
+		s.Try = append(s.Try, t.Do)
 	}
-	if ended && number == len(chapters.Text.Chapters) {
-		s.Text = append(s.Text, chapters.Text.Next)
-	}
-	for _, t := range l.chapter.Try {
-		s.Try = append(s.Try, t.Line)
-	}
-	l.page.story.Store(s)
+	p.story.Store(s)
 }
 
 // Snapshot implements server.Source.
@@ -95,8 +90,10 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 	return s.Sorted(), nil
 }
 
-// addCluster adds a cluster to a snapshot of its cloud: its Services with links to their addresses, and its Nodes with links to their VMs.
-// It is pure.
+func initialises(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }
+
+// addCluster adds a cluster to a snapshot of its cloud: its Services with links to their addresses, and its Nodes with links to
+// their VMs. It is pure.
 func addCluster(s *model.Snapshot, cluster string, services []corev1.Service, nodes []corev1.Node) {
 	inCloud := map[string]string{} // IDs by address and by provider ID
 	for i := range s.Objects {
@@ -137,11 +134,16 @@ func addCluster(s *model.Snapshot, cluster string, services []corev1.Service, no
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		o := model.Object{Kind: model.KindNode, Name: n.Name, Label: internalIP(n), Health: model.HealthOK}
+		o := model.Object{Kind: model.KindNode, Name: n.Name, Health: model.HealthOK}
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				o.Label = a.Address
+			}
+		}
 		switch {
 		case !node.Ready(n):
 			o.Health, o.Why = model.HealthError, []string{"the Node is not ready"}
-		case tainted(n):
+		case slices.ContainsFunc(n.Spec.Taints, initialises):
 			o.Health, o.Why = model.HealthPending, []string{"no cloud controller manager has initialised the Node"}
 		}
 		add(o, "provider ID", n.Spec.ProviderID)

@@ -11,12 +11,6 @@ import (
 	"unicode/utf8"
 )
 
-// window describes the drawn window.
-type window struct {
-	Title         string
-	Columns, Rows int
-}
-
 // Sizes in units of the SVG.
 const (
 	cell    = 7.8 // width of a character
@@ -34,52 +28,33 @@ const (
 
 // draw returns the SVG; the same lines give the same bytes. Lines appear one after the other at the lower edge of the
 // window. Viewers that do not support animations show the end.
-func draw(lines []line, l window) string {
-	width, height := float64(l.Columns)*cell+2*padding, bar+l.Rows*pitch+2*padding
+func draw(lines []line, title string) string {
+	width, height := float64(columns)*cell+2*padding, bar+rows*pitch+2*padding
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" role="img" aria-label=%q>`+"\n", width, height, html.EscapeString(l.Title))
-	b.WriteString(style(lines, l))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" role="img" aria-label=%q>`+"\n", width, height, html.EscapeString(title))
+	b.WriteString(style(lines))
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" class="w"/>`+"\n"+
 		`<text x="50%%" y="20" text-anchor="middle" class="t">%s</text>`+"\n"+
-		`<svg x="%d" y="%d" width="%.0f" height="%d">`+"\n"+`<g class="s">`+"\n", html.EscapeString(l.Title), padding, bar, float64(l.Columns)*cell, l.Rows*pitch+padding)
+		`<svg x="%d" y="%d" width="%.0f" height="%d">`+"\n"+`<g class="s">`+"\n", html.EscapeString(title), padding, bar, float64(columns)*cell, rows*pitch+padding)
 	for i, line := range lines {
-		for _, r := range line.Runs {
-			for _, p := range r.pieces() {
-				class := ""
-				if p.Paint != plain {
-					class = fmt.Sprintf(` class="%s"`, p.Paint)
-				}
-				fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>`+"\n",
-					float64(p.Column)*cell, (i+1)*pitch-4, float64(utf8.RuneCountInString(p.Text))*cell, class, html.EscapeString(p.Text))
-			}
+		for _, t := range line.texts {
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f" class=%q>%s</text>`+"\n",
+				float64(t.column)*cell, (i+1)*pitch-4, float64(utf8.RuneCountInString(t.content))*cell, t.class, html.EscapeString(t.content))
 		}
 	}
 	b.WriteString("</g>\n</svg>\n</svg>\n")
 	return b.String()
 }
 
-// pieces splits the run's text at gaps of two or more spaces, because some renderers collapse spaces.
-func (r textRun) pieces() []textRun {
-	var out []textRun
-	for at := range strings.SplitSeq(r.Text, "  ") {
-		if text := strings.Trim(at, " "); text != "" {
-			column := r.Column + utf8.RuneCountInString(at) - utf8.RuneCountInString(strings.TrimLeft(at, " "))
-			out = append(out, textRun{column, text, r.Paint})
-		}
-		r.Column += utf8.RuneCountInString(at) + 2
-	}
-	return out
-}
-
 // style returns the style sheet: the colours and the animation.
-func style(lines []line, l window) string {
+func style(lines []line) string {
 	var b strings.Builder
 	b.WriteString("<style>\n" +
 		"text { font: 13px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #d0d7de; white-space: pre; }\n" +
 		".w { fill: #161b22; } .t { fill: #8b949e; }\n" +
 		".b { font-weight: bold; fill: #ffffff; } .f { fill: #8b949e; } .r { fill: #ff7b72; } .g { fill: #56d364; } .y { fill: #e3b341; }\n")
 	times, total := playAt(lines)
-	at := func(i int) int { return (l.Rows - i - 1) * pitch }
+	at := func(i int) int { return (rows - i - 1) * pitch }
 	fmt.Fprintf(&b, ".s { transform: translateY(%dpx); animation: play %.1fs step-end infinite; }\n@keyframes play {\n", at(len(lines)-1), total.Seconds())
 	for i := range lines {
 		fmt.Fprintf(&b, "%.3f%% { transform: translateY(%dpx); }\n", 100*times[i].Seconds()/total.Seconds(), at(i))
@@ -93,9 +68,9 @@ func playAt(lines []line) (times []time.Duration, total time.Duration) {
 	before := time.Duration(0)
 	for i, line := range lines {
 		if i > 0 {
-			total += min(maxPause, max(minPause, line.At-before))
+			total += min(maxPause, max(minPause, line.at-before))
 		}
-		before = line.At
+		before = line.at
 		times = append(times, total)
 	}
 	return times, total + endPause

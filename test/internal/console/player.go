@@ -1,0 +1,224 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/internal/program"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// Player plays a script.
+type Player struct {
+	Out    io.Writer
+	Style  report.Style
+	Script Script
+	Dir    string // of the run; it is removed at the end
+
+	Binaries testenv.Binaries
+	Plane    string // the control plane's program
+	Clusters map[string]*testenv.Cluster
+	Verbs    map[string]Verb
+	Vars     map[string]string
+	Looked   []string // what this chapter has shown
+	// At is called at the beginning and at the end of each chapter.
+	At func(ctx context.Context, number int, ended bool)
+
+	binDir, ldflags string
+	started, acted  time.Time
+	typed           chan string
+	stops           []func()
+	logs            map[string]string // paths by name
+}
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// Main runs a program until it ends or is interrupted, and returns its exit code. run ends at the first error, see package must.
+func Main(name string, script []byte, run func(context.Context, *Player)) int {
+	p := &Player{
+		Out: os.Stdout, Style: report.Detect(os.Stdout, report.ColorAuto, os.Getenv), At: func(context.Context, int, bool) {},
+		Clusters: map[string]*testenv.Cluster{}, Vars: map[string]string{}, started: time.Now(), logs: map[string]string{},
+	}
+	flag.StringVar(&p.binDir, "bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the three programs; empty: build them")
+	flag.StringVar(&p.ldflags, "ldflags", os.Getenv("CSCCM_LDFLAGS"), "linker flags for the programs that are built")
+	if flag.Parse(); flag.NArg() > 0 {
+		_, _ = fmt.Fprintf(os.Stderr, "%s: unexpected argument %q\n", name, flag.Arg(0))
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := must.Catch(func() {
+		must.OK(yaml.UnmarshalStrict(script, &p.Script))
+		p.Dir = must.Get(os.MkdirTemp("", "csccm-"+name+"-"))
+		p.Defer(func() { _ = os.RemoveAll(p.Dir) })
+		run(ctx, p)
+	})
+	interrupted := ctx.Err() != nil
+	if err != nil && !interrupted {
+		p.explain()
+	}
+	// From here, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
+	stop()
+	for _, f := range slices.Backward(p.stops) {
+		f()
+	}
+	switch {
+	case err == nil:
+		return exitOK
+	case interrupted:
+		_, _ = fmt.Fprintf(os.Stderr, "%s: interrupted; everything is stopped and removed\n", name)
+		return exitInterrupted
+	}
+	_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	return exitFailure
+}
+
+// Defer calls a function at the end.
+func (p *Player) Defer(f func()) { p.stops = append(p.stops, f) }
+
+// Build builds the product's programs, then the control plane's.
+func (p *Player) Build(ctx context.Context) {
+	p.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: p.binDir, LDFlags: p.ldflags, Building: func(name string) {
+		p.Printf("  building %s\n", name)
+	}}))
+	p.Plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(p.Out)))
+}
+
+// Start starts a cluster without nodes, which the end stops.
+func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *testenv.Cluster {
+	c := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
+		Plane: plane.Options{Binary: p.Plane, Dir: p.Dir, NodeGrace: grace}, Controller: p.Binaries.Controller,
+	}))
+	p.Clusters[name] = c
+	p.Defer(c.Stop)
+	return c
+}
+
+// Log names a log of which an error shows the end.
+func (p *Player) Log(name, path string) { p.logs[name] = path }
+
+// explain prints the ends of the logs that may show the cause of an error.
+func (p *Player) explain() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, c := range p.Clusters {
+		if err := c.Err(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+		}
+		pods, err := c.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		for i := range pods.Items {
+			if path, ok := c.PodLog(metav1.NamespaceSystem, pods.Items[i].Name); ok {
+				p.Log("Pod "+pods.Items[i].Name, path)
+			}
+		}
+	}
+	for name, path := range p.logs {
+		if text := child.Tail(path, 25); text != "" {
+			_, _ = fmt.Fprintf(os.Stderr, "\nlast lines of %s (%s):\n%s\n", name, path, text)
+		}
+	}
+}
+
+// Printf prints formatted text, with colours of Style. What commands print goes to Out as it is.
+func (p *Player) Printf(format string, a ...any) {
+	_, _ = fmt.Fprintf(terminal.Writer(p.Out), format, a...)
+}
+
+// widest is the width of paragraphs on wide terminals and without a terminal, and wide that of tables without a terminal.
+const (
+	widest = 100
+	wide   = 132
+)
+
+// Say prints a paragraph, if there is one.
+func (p *Player) Say(text string) {
+	if text != "" {
+		p.Printf("\n%s\n", strings.Join(terminal.Wrap(text, min(widest, p.Width())), "\n"))
+	}
+}
+
+// Width is the width of the terminal.
+func (p *Player) Width() int {
+	if p.Style.Width == 0 {
+		return wide
+	}
+	return p.Style.Width
+}
+
+// compare prints two texts side by side.
+func (p *Player) compare(left, right string) {
+	half := (p.Width() - 3) / 2
+	a := append([]string{"Without the controller"}, strings.Split(strings.TrimSpace(left), "\n")...)
+	b := append([]string{"With the controller"}, strings.Split(strings.TrimSpace(right), "\n")...)
+	at := func(list []string, i int) string {
+		if i >= len(list) {
+			return ""
+		}
+		return terminal.Cut(strings.TrimRight(list[i], " "), half)
+	}
+	for i := range max(len(a), len(b)) {
+		text := at(a, i)
+		p.Printf("%s\n", strings.TrimRight(text+strings.Repeat(" ", half-utf8.RuneCountInString(text))+" │ "+at(b, i), " "))
+	}
+}
+
+// Terminal reports whether the program is used on a terminal.
+func Terminal() bool {
+	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) // #nosec G115 -- a descriptor fits
+}
+
+// Enter waits for Enter on a terminal. It reports false at the end of the input or of ctx.
+func (p *Player) Enter(ctx context.Context) bool {
+	if p.typed == nil && Terminal() {
+		p.typed = make(chan string)
+		go func() {
+			defer close(p.typed)
+			for scan := bufio.NewScanner(os.Stdin); scan.Scan(); {
+				p.typed <- scan.Text()
+			}
+		}()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case _, more := <-p.typed:
+			return more
+		case <-time.After(time.Second):
+			for _, c := range p.Clusters {
+				must.OK(c.Err())
+			}
+		}
+	}
+}
