@@ -26,6 +26,12 @@ func TestProjectCluster(t *testing.T) {
 		SERVICE listKubernetesClusters projectid={team} => count 1
 		SERVICE listVirtualMachines projectid={team} => count 2
 		SERVICE listZones => 432/9999 does not exist or is not available
+		SERVICE listTags => 432
+		SERVICE createTags => 432
+		SERVICE listNetworkACLLists => 432
+		SERVICE listVPCs => 432
+		SERVICE listCapabilities => 432
+		SERVICE listApis => 432
 		mate listKubernetesClusters projectid=-1 => count 1
 		mate listKubernetesClusters listall=true => count 0
 		mate createKubernetesCluster name=c2 zoneid={zone} kubernetesversionid={version} serviceofferingid={node} size=1 projectid={team} > two

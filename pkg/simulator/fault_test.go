@@ -109,63 +109,14 @@ func TestFaultProbability(t *testing.T) {
 }
 
 // cut sends a signed call and demands that the connection breaks without an answer.
-func (h *env) cut(command string, pairs ...string) {
+func (h *env) cut(user, command string, pairs ...string) {
 	h.t.Helper()
 	// POST: a client repeats a broken GET on its own.
-	resp, err := http.Post(h.url+"?"+h.signed(owner, command, pairs...).Encode(), "text/plain", nil)
+	resp, err := http.Post(h.url+"?"+h.signed(user, command, pairs...).Encode(), "text/plain", nil)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
 	require.Error(h.t, err, "the call was answered")
-}
-
-// arm arms one fault alone.
-func (h *env) arm(text string) {
-	h.t.Helper()
-	f, err := ParseFault(text)
-	require.NoError(h.t, err)
-	h.sim.faults.Remove(0)
-	h.sim.Inject(f)
-}
-
-func TestFaultAnswers(t *testing.T) {
-	t.Parallel()
-	h := startScript(t, "vms", Options{})
-	for _, c := range [][2]string{
-		{"*:throttled:delay=1500ms,count=1", "listZones => 429/9999 please retry after [1500] ms."},
-		{"*:maintenance", "listZones => ok"}, // only jobs are refused
-		{"*:maintenance", "associateIpAddress networkid={net} => 503/9999 Can not accept new jobs"},
-		{"associateIpAddress:quota", "associateIpAddress networkid={net} => 532/4280 Maximum number of public IP addresses for account: k8s has been"},
-		{"associateIpAddress:capacity", "associateIpAddress networkid={net} => 533/9999 Insufficient address capacity"},
-		{"associateIpAddress:job-fails:code=431,text=no luck", "associateIpAddress networkid={net} => job 431 no luck"},
-		{"associateIpAddress:error:code=503,text=in maintenance", "associateIpAddress networkid={net} => 503/9999 in maintenance"},
-	} {
-		h.arm(c[0])
-		h.play("k8s-owner " + c[1])
-	}
-	h.play(`
-		k8s-owner listPublicIpAddresses => count 2
-		k8s-owner listPublicIpAddresses state=Allocating allocatedonly=false => count 0  # a failed job frees the address`)
-	h.arm("associateIpAddress:cut-before")
-	h.cut("associateIpAddress", "networkid", h.vars["net"])
-	h.play("k8s-owner listPublicIpAddresses => count 2  # no effect")
-	h.arm("associateIpAddress:cut-after")
-	h.cut("associateIpAddress", "networkid", h.vars["net"])
-	h.play(`k8s-owner listPublicIpAddresses => count 3  # the effect is there
-		k8s-owner listPublicIpAddresses ipaddress=203.0.113.20 > ip`)
-	h.arm("createLoadBalancerRule:job-fails")
-	h.play(`
-		k8s-owner createLoadBalancerRule publicipid={ip} name=gone algorithm=source publicport=1 privateport=1 \
-			=> job 530 Failed to create load balancer rule
-		k8s-owner listLoadBalancerRules name=gone => count 0  # a failed job removes the rule
-		k8s-owner listFirewallRules => count 2  # and its firewall rule
-		k8s-owner listVirtualMachines > vm`)
-	h.arm("stopVirtualMachine:job-never-ends")
-	h.play(`
-		& k8s-owner stopVirtualMachine id={vm} > jobid=job
-		wait 48h  # beyond job.expire.minutes
-		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0
-		k8s-owner listVirtualMachines id={vm} => jobid={job}`)
 }
 
 func TestFaultDelay(t *testing.T) {
@@ -178,26 +129,6 @@ func TestFaultDelay(t *testing.T) {
 	require.Empty(t, done)
 	h.clock.Step(time.Hour)
 	require.Equal(t, 200, <-done)
-}
-
-// TestRestart is the recorded case restart.job-right-after-restart.
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	h := startScript(t, "vms", Options{Latency: LatencyProfile{Job: time.Minute}})
-	login, session := h.login("admin", "password", "")
-	require.Equal(t, 200, login.status)
-	h.ok(session("listZones"))
-	h.arm("stopVirtualMachine:restart:delay=20s")
-	h.play(`
-		k8s-owner listVirtualMachines > vm
-		& k8s-owner stopVirtualMachine id={vm} > jobid=job`)
-	h.cut("listZones") // the server is away
-	h.play(`
-		wait 20s
-		k8s-owner queryAsyncJobResult jobid={job} \
-			=> /jobstatus=2 /jobresultcode=530 /jobresult=- /jobresulttype=- /completed~2026 /managementserverid~
-		k8s-owner listVirtualMachines id={vm} => jobid=-`)
-	require.Equal(t, http.StatusUnauthorized, session("listZones").status, "sessions are gone")
 }
 
 func TestLedger(t *testing.T) {
@@ -371,21 +302,4 @@ func TestProfilesNameCommands(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestJobTakesItsTime: a job is pending until its time of the profile has passed.
-func TestJobTakesItsTime(t *testing.T) {
-	t.Parallel()
-	p, err := wire.NamedProfile("simulator")
-	require.NoError(t, err)
-	p.Call, p.Calls = 0, nil // the test's clock stands still during calls
-	start(t, Options{Latency: p}).play(`
-		k8s-owner listLoadBalancerRules > rule
-		k8s-owner listVirtualMachines name=demo-cp-1 > vm
-		& k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm} > jobid=job
-		wait 193ms
-		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0
-		wait 1ms
-		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=1
-	`)
 }

@@ -28,9 +28,11 @@ type env struct {
 	url   string
 	admin string            // URL of the integration port
 	vars  map[string]string // of play
+	last  answer            // of play
 	calls map[string]string // beginnings of calls by their names in play
 
-	jobTime time.Duration // how long expect waits for a job
+	jobTime time.Duration               // how long expect waits for a job
+	note    func(line string, a answer) // of the calls of play and their jobs; nil for nobody
 }
 
 // start serves the shipped example unless the options name a world.
@@ -81,11 +83,24 @@ type answer struct {
 	raw    string
 }
 
-func decode(t *testing.T, resp *http.Response) answer {
-	t.Helper()
-	defer func() { require.NoError(t, resp.Body.Close()) }()
+var plainClient = &http.Client{Transport: &http.Transport{DisableCompression: true}}
+
+// send sends a request as it is. Headers are name, value, name, value ...; a body is a form unless they say otherwise.
+func (h *env) send(method, target, body string, headers ...string) answer {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, target, strings.NewReader(body))
+	require.NoError(h.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := plainClient.Do(req)
+	require.NoError(h.t, err)
 	raw, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	require.NoError(h.t, err)
+	require.NoError(h.t, resp.Body.Close())
 	a := answer{status: resp.StatusCode, header: resp.Header, raw: string(raw)}
 	var outer map[string]map[string]any
 	if json.Unmarshal(raw, &outer) == nil {
@@ -96,15 +111,34 @@ func decode(t *testing.T, resp *http.Response) answer {
 	return a
 }
 
-// signed builds the query of a signed request; pairs are name, value, name, value ...
+// cookies returns the cookies that an answer sets, as a browser sends them.
+func (a answer) cookies() string {
+	var out []string
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		out = append(out, c.Name+"="+c.Value)
+	}
+	return strings.Join(out, "; ")
+}
+
+// form is a call without a signature; pairs are name, value, name, value ...
+func form(command string, pairs ...string) url.Values {
+	q := url.Values{"command": {command}, "response": {"json"}}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return q
+}
+
+// signed builds the query of a signed request.
 func (h *env) signed(user, command string, pairs ...string) url.Values {
 	h.t.Helper()
 	key, secret, ok := h.sim.Keys(user)
 	require.True(h.t, ok, "no keys of user %s", user)
-	q := url.Values{"command": {command}, "response": {"json"}, "apikey": {key}}
-	for i := 0; i < len(pairs); i += 2 {
-		q.Set(pairs[i], pairs[i+1])
-	}
+	return sign(form(command, pairs...), key, secret)
+}
+
+func sign(q url.Values, key, secret string) url.Values {
+	q.Set("apikey", key)
 	q.Set("signature", wire.Sign(secret, toParams(q)))
 	return q
 }
@@ -117,35 +151,18 @@ func toParams(q url.Values) []wire.Param {
 	return ps
 }
 
+func (h *env) get(u string) answer { return h.send(http.MethodGet, u, "") }
+
 // call sends a signed GET.
 func (h *env) call(user, command string, pairs ...string) answer {
 	h.t.Helper()
 	return h.get(h.url + "?" + h.signed(user, command, pairs...).Encode())
 }
 
-// post sends a signed POST.
-func (h *env) post(user, command string, pairs ...string) answer {
-	h.t.Helper()
-	resp, err := http.Post(h.url, "application/x-www-form-urlencoded", strings.NewReader(h.signed(user, command, pairs...).Encode()))
-	require.NoError(h.t, err)
-	return decode(h.t, resp)
-}
-
 // root calls through the integration port.
 func (h *env) root(command string, pairs ...string) answer {
 	h.t.Helper()
-	q := url.Values{"command": {command}, "response": {"json"}}
-	for i := 0; i < len(pairs); i += 2 {
-		q.Set(pairs[i], pairs[i+1])
-	}
-	return h.get(h.admin + "?" + q.Encode())
-}
-
-func (h *env) get(u string) answer {
-	h.t.Helper()
-	resp, err := http.Get(u)
-	require.NoError(h.t, err)
-	return decode(h.t, resp)
+	return h.get(h.admin + "?" + form(command, pairs...).Encode())
 }
 
 // ok demands success.

@@ -6,6 +6,7 @@ package simulator
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -113,13 +114,21 @@ func (h *env) play(script string) *env {
 				pairs = append(pairs, name, h.resolve(values[name]))
 			}
 		}
-		var a answer
-		if s.caller == "root" {
-			a = h.root(s.command, pairs...)
-		} else {
-			a = h.post(s.caller, s.command, pairs...)
+		if s.want == "cut" {
+			h.cut(s.caller, s.command, pairs...)
+			continue
 		}
-		s.want = h.resolve(s.want)
+		target, q := h.admin, form(s.command, pairs...)
+		if s.caller != "root" {
+			target, q = h.url, h.signed(s.caller, s.command, pairs...)
+		}
+		a := h.send(http.MethodPost, target, q.Encode())
+		h.last, s.want = a, h.resolve(s.want)
+		if h.note != nil {
+			call, _, _ := strings.Cut(s.line, " => ")
+			call, _, _ = strings.Cut(strings.Replace(call, " ", "$ ", 1), " > ")
+			h.note("\n"+h.resolve(call)+"\n", a)
+		}
 		object := h.expect(s, a)
 		for _, b := range s.binds {
 			value := pick(a, object, b[0])
@@ -136,8 +145,9 @@ func (h *env) play(script string) *env {
 //	let NAME USER COMMAND ...          a name for the beginning of calls
 //	wait 20s                           advances the clock
 //	jobs 10s                           how long jobs take from now on
-//	fault COMMAND:KIND                 arms a fault
-//	take-addresses                     reserves all free public addresses
+//	fault COMMAND:KIND                 arms a fault (ParseFault)
+//	take-addresses, give-addresses     reserves all free public addresses, and frees the reserved ones
+//	certificate                        binds cert and key to a certificate of now
 //	tenant DOMAIN ACCOUNT a=b          an account with a user that has keys; binds DOMAIN, ACCOUNT and ACCOUNT_user
 //	login USER PASSWORD DOMAIN => 200  tries to begin a session
 func (h *env) direct(line string) bool {
@@ -164,6 +174,12 @@ func (h *env) direct(line string) bool {
 		h.sim.Inject(f)
 	case "take-addresses":
 		h.reserve(store.IPFree, store.IPReserved)
+	case "give-addresses":
+		h.reserve(store.IPReserved, store.IPFree)
+	case "certificate":
+		key, now := newRSA(h.t), h.clock.Now()
+		h.vars["cert"] = newPair(h.t, key, nil, now.Add(-time.Hour), now.Add(time.Hour)).pem
+		h.vars["key"] = pemBlock("PRIVATE KEY", pkcs8(h.t, key))
 	case "tenant":
 		words = fields(line)
 		var pairs []string
@@ -246,6 +262,7 @@ func (h *env) idOf(table, name string) (found string) {
 //	431/4350 TEXT      errorcode, cserrorcode and a part of the text
 //	job 530 TEXT       the job fails with this code and text
 //	count 3            a list of three objects, on all pages
+//	cut                the connection breaks without an answer
 //	a=b c.0.d~e f=- g#=2   members of the answer, or of its one or first object: equal, contains, absent, number of
 //	                   elements; a path from the whole answer begins with /. They may follow ok and "count 3".
 //
@@ -260,6 +277,9 @@ func (h *env) expect(s step, a answer) map[string]any {
 	if a.str("jobid") != "" && a.status == 200 && !s.async && s.command != "queryAsyncJobResult" {
 		h.clock.Step(h.jobTime)
 		job := h.ok(h.root("queryAsyncJobResult", "jobid", a.str("jobid")))
+		if h.note != nil {
+			h.note("", job)
+		}
 		result, _ = job.body["jobresult"].(map[string]any)
 		if status := fmt.Sprint(job.body["jobstatus"]); (status == fmt.Sprint(store.JobDone)) == (kind == "job") {
 			h.t.Errorf("%s: the job has status %s: %v", s.line, status, result)

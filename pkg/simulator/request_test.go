@@ -64,91 +64,70 @@ func TestMergeOfQueryAndBody(t *testing.T) {
 	}
 }
 
-func TestTransportLimits(t *testing.T) {
+// TestRequests: every command by GET and POST, everything below /client/api, and what is too large.
+func TestRequests(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	long := h.call("k8s-owner", "listZones", "keyword", strings.Repeat("x", 9000))
-	require.Equal(t, http.StatusRequestURITooLong, long.status)
-	require.Contains(t, long.raw, "<html>")
-	require.Equal(t, 200, h.post("k8s-owner", "listZones", "bogus", strings.Repeat("x", 9000)).status)
-	require.Equal(t, 404, h.get(strings.Replace(h.url, "/client/api", "/api", 1)).status)
-	require.Equal(t, 200, h.get(strings.TrimSuffix(h.url, "/api")).status)
-	h.sim.Close()
-	require.Equal(t, 503, h.call("k8s-owner", "listZones").status)
-}
-
-func TestXMLIsRefusedClearly(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{})
-	key, secret, _ := h.sim.Keys("k8s-owner")
-	q := url.Values{"command": {"listZones"}, "apikey": {key}}
-	q.Set("signature", wire.Sign(secret, toParams(q)))
-	a := h.get(h.url + "?" + q.Encode())
-	require.Equal(t, 530, a.status)
-	require.Contains(t, a.raw, "<errortext>the simulator answers JSON only: send response=json</errortext>")
-}
-
-// do sends a request as it is, without the transport's own compression.
-func (h *env) do(method, target, body string, header ...string) *http.Response {
-	h.t.Helper()
-	req, err := http.NewRequestWithContext(h.t.Context(), method, target, strings.NewReader(body))
-	require.NoError(h.t, err)
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}).Do(req)
-	require.NoError(h.t, err)
-	h.t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
-}
-
-// TestMethodsAndPaths: every command by GET and POST, and everything below /client/api.
-func TestMethodsAndPaths(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{})
-	q := "?" + h.signed("k8s-owner", "listZones").Encode()
+	q, long := "?"+h.signed(owner, "listZones").Encode(), strings.Repeat("x", 9000)
+	xml, signedXML := url.Values{"command": {"listZones"}}, "?"
+	key, secret, _ := h.sim.Keys(owner)
+	signedXML += sign(xml, key, secret).Encode()
 	for _, tc := range []struct {
-		method, path string
-		status       int
+		method, path, body string
+		status             int
+		header             string
 	}{
-		{http.MethodGet, "/client/api", 200}, {http.MethodGet, "/client/api/", 200}, {http.MethodGet, "/client/api/any/thing", 200}, {http.MethodPost, "/client/api", 200},
-		{http.MethodHead, "/client/api", 200}, {http.MethodPut, "/client/api", 405}, {http.MethodDelete, "/client/api", 405},
-		{http.MethodGet, "/client/apix", 404}, {http.MethodGet, "/", 404},
+		{"GET", "/client/api" + q, "", 200, ""}, {"GET", "/client/api/" + q, "", 200, ""}, {"GET", "/client/api/any/thing" + q, "", 200, ""},
+		{"POST", "/client/api" + q, "", 200, ""}, {"HEAD", "/client/api" + q, "", 200, ""}, {"GET", "/client", "", 200, ""},
+		{"PUT", "/client/api" + q, "", 405, ""}, {"DELETE", "/client/api" + q, "", 405, ""}, {"GET", "/", "", 404, ""},
+		{"GET", "/client/apix" + q, "", 404, ""}, {"GET", "/api" + q, "", 404, ""},
+		{"GET", "/client/api" + q, "", http.StatusRequestHeaderFieldsTooLarge, long},
+		{"GET", "/client/api" + q + "&keyword=" + long, "", http.StatusRequestURITooLong, ""},
+		{"POST", "/client/api", h.signed(owner, "listZones", "bogus", long).Encode(), 200, ""},
+		{"POST", "/client/api" + q, "bogus=" + strings.Repeat("x", 1<<20), 400, ""},
+		{"POST", "/client/api" + q, strings.Repeat("&a=", wire.MaxKeys+1)[1:], 400, ""},
+		{"GET", "/client/api" + signedXML, "", 530, ""},
 	} {
-		resp := h.do(tc.method, strings.TrimSuffix(h.url, "/client/api")+tc.path+q, "")
-		require.Equal(t, tc.status, resp.StatusCode, "%s %s", tc.method, tc.path)
+		a := h.send(tc.method, strings.TrimSuffix(h.url, "/client/api")+tc.path, tc.body, "X-Long", tc.header)
+		require.Equal(t, tc.status, a.status, "%s %.80s", tc.method, tc.path)
 		want := "application/json;charset=utf-8"
-		if tc.status != 200 {
+		switch {
+		case tc.status == 530:
+			want = "text/xml; charset=UTF-8"
+			require.Contains(t, a.raw, "<errortext>the simulator answers JSON only: send response=json</errortext>")
+		case tc.path == "/client":
+			want = "text/html"
+		case tc.status != 200:
 			want = "text/html;charset=iso-8859-1"
 		}
-		require.Equal(t, want, resp.Header.Get("Content-Type"), "%s %s", tc.method, tc.path)
+		require.Equal(t, want, a.header.Get("Content-Type"), "%s %.80s", tc.method, tc.path)
 	}
-	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.do(http.MethodGet, h.url+q, "", "X-Long", strings.Repeat("x", 9000)).StatusCode)
-	form := url.Values{"bogus": {strings.Repeat("x", 1<<20)}}.Encode()
-	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, form, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
-	keys := strings.TrimPrefix(strings.Repeat("&a=", wire.MaxKeys+1), "&")
-	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, keys, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
+	nothing := h.root("")
+	h.fails(nothing, 432, wire.CSGeneric, "Invalid request, no command sent")
+	require.Equal(t, "errorresponse", nothing.key)
+	h.sim.Close()
+	require.Equal(t, 503, h.call(owner, "listZones").status)
 }
 
 func TestGzip(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	for accept, zipped := range map[string]bool{"gzip": true, "deflate, GZIP;q=0.5": true, "": false, "identity": false, "gzip;q=0": false} {
-		resp := h.do(http.MethodGet, h.url+"?"+h.signed("k8s-owner", "listZones").Encode(), "", "Accept-Encoding", accept)
-		require.Equal(t, zipped, resp.Header.Get("Content-Encoding") == "gzip", accept)
-		var body io.Reader = resp.Body
+		a := h.send(http.MethodGet, h.url+"?"+h.signed(owner, "listZones").Encode(), "", "Accept-Encoding", accept)
+		require.Equal(t, zipped, a.header.Get("Content-Encoding") == "gzip", accept)
+		text := a.raw
 		if zipped {
-			gz, err := gzip.NewReader(resp.Body)
+			gz, err := gzip.NewReader(strings.NewReader(a.raw))
 			require.NoError(t, err)
-			body = gz
+			raw, err := io.ReadAll(gz)
+			require.NoError(t, err)
+			text = string(raw)
 		}
-		raw, err := io.ReadAll(body)
-		require.NoError(t, err)
-		require.Contains(t, string(raw), `{"listzonesresponse":{"count":1,"zone":[`)
+		require.Contains(t, text, `{"listzonesresponse":{"count":1,"zone":[`)
 	}
-	refused := h.do(http.MethodGet, h.url+"?command=listZones&response=json&apikey=x&signature=y", "", "Accept-Encoding", "gzip")
-	require.Equal(t, 401, refused.StatusCode)
-	require.Equal(t, "gzip", refused.Header.Get("Content-Encoding"))
+	refused := h.send(http.MethodGet, h.url+"?command=listZones&response=json&apikey=x&signature=y", "", "Accept-Encoding", "gzip")
+	require.Equal(t, 401, refused.status)
+	require.Equal(t, "gzip", refused.header.Get("Content-Encoding"))
 }
 
 // TestNamesOfParameters: command and response count in lower case only, all other names in any case.
@@ -189,9 +168,10 @@ func TestArrayNames(t *testing.T) {
 	}
 }
 
-// TestSessionKeyPlaces: the key must come as cookie and as parameter, both the same.
+// TestSessionKeyPlaces: the key must come as cookie and as parameter, both the same. A call without ends the session.
 func TestSessionKeyPlaces(t *testing.T) {
 	t.Parallel()
+	h := start(t, Options{})
 	for name, tc := range map[string]struct {
 		cookie, param string
 		status        int
@@ -199,29 +179,17 @@ func TestSessionKeyPlaces(t *testing.T) {
 		"both": {"right", "right", 200}, "cookie alone": {"right", "", 401}, "parameter alone": {"", "right", 401},
 		"wrong cookie": {"wrong", "right", 401}, "wrong parameter": {"right", "wrong", 401},
 	} {
-		h := start(t, Options{})
-		resp := h.do(http.MethodPost, h.url, url.Values{"command": {"login"}, "username": {"admin"}, "password": {"password"}, "response": {"json"}}.Encode(),
-			"Content-Type", "application/x-www-form-urlencoded")
-		cookies := map[string]string{}
-		for _, c := range resp.Cookies() {
-			cookies[c.Name] = c.Value
-			require.True(t, c.HttpOnly)
+		login, _ := h.login("admin", "password", "")
+		for _, c := range login.header["Set-Cookie"] {
+			require.Contains(t, c, "HttpOnly")
 		}
-		right := cookies["sessionkey"]
-		pick := func(s string) string { return strings.ReplaceAll(s, "right", right) }
-		q, cookie := url.Values{"command": {"listZones"}, "response": {"json"}}, "JSESSIONID="+cookies["JSESSIONID"]
-		if tc.param != "" {
-			q.Set("sessionkey", pick(tc.param))
+		key := login.str("sessionkey")
+		list := func(cookie, param string) int {
+			cookies := strings.ReplaceAll(login.cookies(), "sessionkey="+key, "sessionkey="+strings.Replace(cookie, "right", key, 1))
+			q := form("listZones", "sessionkey", strings.Replace(param, "right", key, 1))
+			return h.send(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", cookies).status
 		}
-		if tc.cookie != "" {
-			cookie += "; sessionkey=" + pick(tc.cookie)
-		}
-		got := h.do(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", cookie)
-		require.Equal(t, tc.status, got.StatusCode, name)
-		if tc.status == 401 { // the session is gone, whatever comes then
-			q.Set("sessionkey", right)
-			again := h.do(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", "JSESSIONID="+cookies["JSESSIONID"]+"; sessionkey="+right)
-			require.Equal(t, 401, again.StatusCode, name)
-		}
+		require.Equal(t, tc.status, list(tc.cookie, tc.param), name)
+		require.Equal(t, tc.status, list("right", "right"), name)
 	}
 }

@@ -6,6 +6,7 @@ package simulator
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 // script is what was done apart from the recorded calls (testdata/golden-scenario.txt):
@@ -28,60 +29,40 @@ import (
 //	  CALLER command a=b c=d   a call; its job is waited for and must succeed. CALLER is root (the
 //	                           integration port) or a caller of the recordings. {PREFIX} stands for the
 //	                           object whose recorded id begins so, "..." holds a value with spaces.
-//	                           & before CALLER: the job is not waited for; !: the call or its job fails
+//	                           & before CALLER: the job is not waited for
 //	      > PREFIX             at the end of a call: its result is the object with that recorded id;
 //	      > PATH=PREFIX        or the member of the result at that path (user.0.id), of the whole answer
 //	                         if it begins with / (/publicipaddress.1.id)
 //	  keys CALLER ID           registers keys for the user through the integration port
-//	  fault COMMAND:KIND       arms a fault for the case (ParseFault)
-//	  wait 20s                 time passes
+//	  fault, wait, take-addresses, give-addresses   as in other scripts (direct); a fault is that of the case
 //	  restart                  the management server is killed and comes back
 //	  upload-certificate CALLER > PREFIX
 //	  server > PREFIX                 the id of the management server itself
-//	  take-addresses, give-addresses   reserves all free public addresses, and gives them back
 //	  by-hand TABLE ID CHANGE=VALUE   what a command did that the simulator does not have
 //	  ? CALLER command a=b => ANSWER   a call like recorded ones (testdata/golden-neighbours.txt) with what expect wants
 //	at-once CASE               it was called before the job of the call before it had ended
 //	mid-job CASE               it was called some time after that job had begun
 //	skip CASE WHY              it cannot be replayed
 type script struct {
-	start          []step
-	before         map[string][]step
+	before         map[string][]string // lines by case; those of "" set the scene
 	atOnce, midJob map[string]bool
 	skip           map[string]string
-}
-
-// step is a line of the script.
-type step struct {
-	line    string
-	caller  string
-	command string // a command, or a directive when there is no caller
-	args    [][2]string
-	binds   [][2]string // path in the result, prefix of the recorded id
-	async   bool        // the job is not waited for
-	fails   bool
-	want    string // of a neighbour: what it must answer
 }
 
 func readScript(t *testing.T, path string) *script {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	out := &script{before: map[string][]step{}, atOnce: map[string]bool{}, midJob: map[string]bool{}, skip: map[string]string{}}
+	out := &script{map[string][]string{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
 	current := ""
 	for line := range strings.Lines(string(raw)) {
-		line = strings.TrimRight(line, "\n")
 		text := strings.TrimSpace(line)
 		word, rest, _ := strings.Cut(text, " ")
 		switch {
 		case text == "" || text[0] == '#':
-		case line[0] == ' ' && current == "":
-			out.start = append(out.start, parseStep(t, text))
 		case line[0] == ' ':
-			out.before[current] = append(out.before[current], parseStep(t, text))
-		case word == "start":
-			current = ""
-		case word == "before":
+			out.before[current] = append(out.before[current], text)
+		case word == "start" || word == "before":
 			current = rest
 		case word == "at-once":
 			out.atOnce[rest] = true
@@ -97,13 +78,20 @@ func readScript(t *testing.T, path string) *script {
 	return out
 }
 
+// step is a call of a script.
+type step struct {
+	line            string
+	caller, command string
+	args            [][2]string
+	binds           [][2]string // path in the result, prefix of the recorded id
+	async           bool        // the job is not waited for
+	want            string      // what it must answer
+}
+
 func parseStep(t *testing.T, text string) step {
 	t.Helper()
 	s := step{line: text}
-	for strings.HasPrefix(text, "&") || strings.HasPrefix(text, "!") {
-		s.async, s.fails = s.async || text[0] == '&', s.fails || text[0] == '!'
-		text = text[1:]
-	}
+	text, s.async = strings.CutPrefix(text, "&")
 	call, want, _ := strings.Cut(strings.TrimPrefix(text, "? "), " => ")
 	call, binds, _ := strings.Cut(call, " > ")
 	if i := strings.LastIndex(want, " > "); i >= 0 {
@@ -118,19 +106,11 @@ func parseStep(t *testing.T, text string) step {
 		s.binds = append(s.binds, [2]string{path, prefix})
 	}
 	words := fields(call)
-	switch words[0] {
-	case "keys", "fault", "wait", "restart", "take-addresses", "give-addresses", "upload-certificate", "server", "by-hand":
-		s.command = words[0]
-		for _, w := range words[1:] {
-			s.args = append(s.args, [2]string{w})
-		}
-		return s
-	}
 	require.GreaterOrEqual(t, len(words), 2, text)
 	s.caller, s.command = words[0], words[1]
 	for _, w := range words[2:] {
 		k, v, ok := strings.Cut(w, "=")
-		require.True(t, ok, "golden-scenario.txt: %s in %s", w, text)
+		require.True(t, ok, "%s in %s", w, text)
 		s.args = append(s.args, [2]string{k, v})
 	}
 	return s
@@ -159,79 +139,52 @@ func fields(s string) []string {
 	return out
 }
 
-// run does one step, and says what went wrong.
-func (s *scenario) run(step step) (why string) {
+func (s *scenario) runAll(lines []string) {
 	s.t.Helper()
-	switch step.command {
-	case "keys":
-		a := s.h.ok(s.h.root("registerUserKeys", "id", s.ids.translate(step.args[1][0])))
-		s.keep(step.args[0][0], a.body)
-		return ""
-	case "fault":
-		f, err := ParseFault(step.line[len("fault "):])
-		require.NoError(s.t, err)
-		s.undo = append(s.undo, s.h.sim.Inject(f))
-		return ""
-	case "wait":
-		d, err := time.ParseDuration(step.args[0][0])
-		require.NoError(s.t, err)
-		s.h.clock.Step(d)
-		s.h.sim.runDue()
-		return ""
-	case "restart":
-		s.h.sim.Restart(0)
-		return ""
-	case "take-addresses", "give-addresses":
-		from, to := store.IPReserved, store.IPFree
-		if step.command == "take-addresses" {
-			from, to = to, from
+	for _, line := range lines {
+		switch words := fields(line); words[0] {
+		case "keys":
+			s.keep(words[1], s.h.ok(s.h.root("registerUserKeys", "id", s.ids.translate(words[2]))).body)
+		case "restart":
+			s.h.sim.Restart(0)
+		case "upload-certificate":
+			s.h.direct("certificate")
+			line = words[1] + " uploadSslCert name=web certificate={cert} privatekey={key} > " + words[3]
+			s.call(parseStep(s.t, line))
+		case "by-hand":
+			change, value, _ := strings.Cut(words[3], "=")
+			made := byHand(s.h.sim.st, words[1], s.ids.translate(words[2]), change, value, s.h.clock.Now())
+			if made != "" {
+				s.ids.bind(s.ids.full(words[5]), made)
+			}
+		case "server":
+			s.ids.bind(s.ids.full(words[2]), s.h.sim.st.MsID)
+		default:
+			if !s.h.direct(line) {
+				s.call(parseStep(s.t, line))
+			}
 		}
-		s.h.reserve(from, to)
-		return ""
-	case "upload-certificate":
-		s.uploadCertificate(step)
-		return ""
-	case "by-hand":
-		change, value, _ := strings.Cut(step.args[2][0], "=")
-		made := byHand(s.h.sim.st, step.args[0][0], s.ids.translate(step.args[1][0]), change, value, s.h.clock.Now())
-		if made != "" {
-			s.ids.bind(s.ids.full(step.binds[0][1]), made)
-		}
-		return ""
-	case "server":
-		s.ids.bind(s.ids.full(step.binds[0][1]), s.h.sim.st.MsID)
-		return ""
 	}
-	var pairs []string
+}
+
+// call makes a call of the script.
+func (s *scenario) call(step step) {
+	s.t.Helper()
+	q := form(step.command)
 	for _, p := range step.args {
-		pairs = append(pairs, p[0], s.ids.translate(p[1]))
+		value := strings.NewReplacer("{cert}", s.h.vars["cert"], "{key}", s.h.vars["key"]).Replace(p[1])
+		q.Set(p[0], s.ids.translate(value))
 	}
-	a := s.callAs(step.caller, step.command, pairs)
-	if step.want != "" {
-		step.want = s.ids.translate(step.want)
-		s.h.expect(step, a)
-		return ""
+	target := s.h.admin
+	if step.caller != "root" {
+		k, ok := s.keys[step.caller]
+		require.True(s.t, ok, "no keys of %s", step.caller)
+		target, q = s.h.url, sign(q, k[0], k[1])
 	}
-	switch {
-	case a.status == 200:
-	case step.fails:
-		return ""
-	default:
-		return step.line + ": " + a.raw
-	}
+	a := s.h.send(http.MethodPost, target, q.Encode())
+	step.want = s.ids.translate(step.want)
+	s.h.expect(step, a)
 	s.ids.bindResult(s.t, step, a.body)
-	if job := a.str("jobid"); job != "" && !step.async {
-		s.h.clock.Step(afterJob)
-		j := s.h.ok(s.h.root("queryAsyncJobResult", "jobid", job))
-		want := store.JobDone
-		if step.fails {
-			want = store.JobFailed
-		}
-		if fmt.Sprint(j.body["jobstatus"]) != fmt.Sprint(want) {
-			return step.line + ": " + j.raw
-		}
-	}
-	return ""
 }
 
 // byHand does to an object what a command of the recorded server did that the simulator does not have: it sets a text, or calls
@@ -263,19 +216,6 @@ func byHand(st *store.State, table, id, change, value string, now time.Time) (ma
 	return ""
 }
 
-// callAs sends a call of the script.
-func (s *scenario) callAs(caller, command string, pairs []string) answer {
-	s.t.Helper()
-	if caller == "root" {
-		return s.h.root(command, pairs...)
-	}
-	k, ok := s.keys[caller]
-	require.True(s.t, ok, "no keys of %s", caller)
-	q := query(command, k[0], pairs)
-	q.Set("signature", wire.Sign(k[1], toParams(q)))
-	return s.h.get(s.h.url + "?" + q.Encode())
-}
-
 // keep remembers the keys in an answer of registerUserKeys.
 func (s *scenario) keep(caller string, body map[string]any) {
 	k, _ := body["userkeys"].(map[string]any)
@@ -285,69 +225,12 @@ func (s *scenario) keep(caller string, body map[string]any) {
 	s.keys[caller] = [2]string{text(k["apikey"]), text(k["secretkey"])}
 }
 
-// rememberKeys takes the keys that a recorded call registered.
-func (s *scenario) rememberKeys(c *goldenCase, got reply) {
-	caller := map[string]string{"registerUserKeys.admin-for-user": "customrole", "registerUserKeys.self-again": "seconduser"}[c.Case]
-	body, ok := inner(got.body)
-	if caller == "" || !ok || got.status != 200 {
-		return
-	}
-	raw, err := json.Marshal(body)
-	require.NoError(s.t, err)
-	var plain map[string]any
-	require.NoError(s.t, json.Unmarshal(raw, &plain))
-	s.keep(caller, plain)
-}
+// registers are callers by the recorded case that registers their keys.
+var registers = map[string]string{"registerUserKeys.admin-for-user": "customrole", "registerUserKeys.self-again": "seconduser"}
 
-// uploadCertificate makes a certificate and uploads it.
-func (s *scenario) uploadCertificate(step step) {
-	key, now := newRSA(s.t), s.h.clock.Now()
-	cert := newPair(s.t, key, nil, now.Add(-time.Hour), now.Add(time.Hour))
-	k := s.keys[step.args[0][0]]
-	q := query("uploadSslCert", k[0], []string{"name", "web", "certificate", cert.pem, "privatekey", pemBlock("PRIVATE KEY", pkcs8(s.t, key))})
-	q.Set("signature", wire.Sign(k[1], toParams(q)))
-	resp, err := http.PostForm(s.h.url, q)
-	require.NoError(s.t, err)
-	s.ids.bindResult(s.t, step, s.h.ok(decode(s.t, resp)).body)
-}
+var update = flag.Bool("update", false, "write the transcript")
 
-const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
-
-// TestTranscript makes the calls of testdata/transcript.txt on a fresh
-// installation and compares what was said with the transcript in docs, or
-// writes that with -update.
-func TestTranscript(t *testing.T) {
-	t.Parallel()
-	s := &scenario{
-		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}),
-		ids: newBindings(t, nil, "testdata/golden-addresses.json"), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
-	}
-	lines, err := os.ReadFile("testdata/transcript.txt")
-	require.NoError(t, err)
-	w := &transcript{}
-	w.b.WriteString("An account with its network, VMs, address and rules, made by API calls alone on a fresh cloudstack-sim, and deleted again.\n" +
-		"\"root\" calls the integration port, \"kube\" signs with the keys that it was given. Answers of jobs follow those of the calls.\n" +
-		"Ids, keys and MACs are numbered; capabilities of services are left out.\n")
-	for line := range strings.Lines(string(lines)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			w.step(s, parseStep(t, line))
-		}
-	}
-	if *update {
-		require.NoError(t, os.WriteFile(transcriptPath, w.b.Bytes(), 0o644))
-		return
-	}
-	want, err := os.ReadFile(transcriptPath)
-	require.NoError(t, err)
-	require.Equal(t, string(want), w.b.String(), "go test ./pkg/simulator -run TestTranscript -update writes it")
-}
-
-// transcript collects calls and answers with all that changes from run to run numbered.
-type transcript struct {
-	b     bytes.Buffer
-	names map[string]string
-}
-
+// changing is what changes from run to run in a transcript, with its names there.
 var changing = []struct {
 	pattern *regexp.Regexp
 	name    string
@@ -358,79 +241,36 @@ var changing = []struct {
 	{regexp.MustCompile(`\bvlan://\d+`), "vlan-%d"},
 }
 
-func (w *transcript) numbered(s string) string {
-	if w.names == nil {
-		w.names = map[string]string{}
+var (
+	capabilities = regexp.MustCompile(`,"capability":\[.*?\](\},\{"|\}\],)`) // of services: long lists
+	password     = regexp.MustCompile(`password=\S+`)
+)
+
+// TestTranscript makes the calls of testdata/transcript.txt on a fresh installation, and compares what was said with the
+// transcript in docs.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	calls, err := os.ReadFile("testdata/transcript.txt")
+	require.NoError(t, err)
+	said := bytes.NewBufferString("An account with its network, VMs, address and rules, made by API calls alone on a fresh cloudstack-sim, and deleted again.\n" +
+		"\"root\" calls the integration port, \"kube\" signs with the keys that it was given. Answers of jobs follow those of the calls.\n" +
+		"Ids, keys and MACs are numbered; capabilities of services are left out.\n")
+	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}})
+	h.note = func(line string, a answer) {
+		said.WriteString(line)
+		fmt.Fprintf(said, "HTTP %d\n", a.status)
+		require.NoError(t, json.Indent(said, []byte(capabilities.ReplaceAllString(a.raw, "$1")), "", "  "))
+		said.WriteByte('\n')
 	}
+	h.play(string(calls))
+	text, names := password.ReplaceAllString(said.String(), "password=***"), map[string]string{}
 	for _, c := range changing {
-		s = c.pattern.ReplaceAllStringFunc(s, func(v string) string {
-			if w.names[v] == "" {
-				w.names[v] = fmt.Sprintf(c.name, len(w.names)+1)
+		text = c.pattern.ReplaceAllStringFunc(text, func(v string) string {
+			if names[v] == "" {
+				names[v] = fmt.Sprintf(c.name, len(names)+1)
 			}
-			return w.names[v]
+			return names[v]
 		})
 	}
-	return s
-}
-
-func (w *transcript) step(s *scenario, step step) {
-	s.t.Helper()
-	caller, command, pairs := step.caller, step.command, []string(nil)
-	if command == "keys" {
-		caller, command, pairs = "root", "registerUserKeys", []string{"id", s.ids.translate(step.args[1][0])}
-	}
-	for _, p := range step.args {
-		if p[1] != "" {
-			pairs = append(pairs, p[0], s.ids.translate(p[1]))
-		}
-	}
-	w.b.WriteString("\n" + caller + "$ " + command)
-	for i := 0; i < len(pairs); i += 2 {
-		value := w.numbered(pairs[i+1])
-		if pairs[i] == "password" {
-			value = "***"
-		}
-		fmt.Fprintf(&w.b, " %s=%q", pairs[i], value)
-	}
-	w.b.WriteByte('\n')
-	a := s.callAs(caller, command, pairs)
-	w.answer(s, a)
-	require.Equal(s.t, step.fails, a.status != 200, a.raw)
-	if step.command == "keys" {
-		s.keep(step.args[0][0], a.body)
-	}
-	s.ids.bindResult(s.t, step, a.body)
-	if job := a.str("jobid"); job != "" {
-		s.h.clock.Step(afterJob)
-		j := s.h.ok(s.callAs(caller, "queryAsyncJobResult", []string{"jobid", job}))
-		require.EqualValues(s.t, store.JobDone, j.body["jobstatus"], j.raw)
-		w.answer(s, j)
-	}
-}
-
-// answer writes an answer, indented.
-func (w *transcript) answer(s *scenario, a answer) {
-	var v any
-	d := json.NewDecoder(strings.NewReader(a.raw))
-	d.UseNumber()
-	require.NoError(s.t, d.Decode(&v), a.raw)
-	shorten(v)
-	text, err := json.MarshalIndent(v, "", "  ")
-	require.NoError(s.t, err)
-	fmt.Fprintf(&w.b, "HTTP %d\n%s\n", a.status, w.numbered(string(text)))
-}
-
-// shorten drops the long lists of what services can do.
-func shorten(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		delete(v, "capability")
-		for _, x := range v {
-			shorten(x)
-		}
-	case []any:
-		for _, x := range v {
-			shorten(x)
-		}
-	}
+	golden.File(t, "../../docs/transcripts/simulator-scenario.txt", text, *update, "go test ./pkg/simulator -run TestTranscript -update")
 }
