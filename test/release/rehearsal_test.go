@@ -4,7 +4,6 @@
 package release
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,7 +14,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +24,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // keys creates the keys of a rehearsal. Its signatures need none of Sigstore's services.
@@ -49,7 +52,7 @@ func (s *source) verify(host, digest string) {
 	s.say("Users verify files and images.")
 	s.step("cosign", blob(sums+".sigstore.json", sums)...)
 	s.step("cosign", blob(chart+".sigstore.json", chart)...)
-	s.run(filepath.Dir(sums), "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	s.run("sh", "-c", "cd dist && sha256sum --check --quiet SHA256SUMS")
 	image := host + "/csccm/" + name + "@" + digest
 	s.step("cosign", append([]string{"verify", image}, byKey...)...)
 	s.step("cosign", append([]string{"verify", host + "/csccm/charts/" + name + ":" + final}, byKey...)...)
@@ -57,17 +60,14 @@ func (s *source) verify(host, digest string) {
 	s.step("crane", "manifest", image)
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		program, err := elf.Open(pull(s.t, image, arch))
-		if err != nil || program.Machine != machine {
-			s.t.Fatalf("the image for %s has the program %v: %v", arch, program, err)
-		}
+		require.NoError(s.t, err)
+		require.Equal(s.t, machine, program.Machine)
 	}
 
 	s.say("One changed byte is refused.")
 	changed := s.change(sums)
 	s.refused("failed to verify signature", "cosign", blob(sums+".sigstore.json", changed)...)
-	if err := os.Rename(s.change(chart), chart); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, os.Rename(s.change(chart), chart))
 	s.refused("sha256 sum does not match", "helm", "verify", chart, "--keyring", s.keyring)
 	s.say("An image that nobody signed is refused.")
 	s.refused("no signatures found", "cosign", append([]string{"verify", host + "/csccm/base:latest"}, byKey...)...)
@@ -105,14 +105,10 @@ func (s *source) keyless(file string) {
 func (s *source) change(file string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	text[len(text)/2] ^= 1
 	changed := filepath.Join(s.work, "changed")
-	if err := os.WriteFile(changed, text, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, os.WriteFile(changed, text, 0o600))
 	return changed
 }
 
@@ -121,27 +117,19 @@ func (s *source) change(file string) string {
 func (s *source) reproduce() {
 	s.t.Helper()
 	s.say("The release, made again in a clone: only SBOMs differ.")
-	again := &source{t: s.t, root: s.root, work: s.work, dir: filepath.Join(s.work, "somewhere", "else"), env: s.env}
+	again := &shell{t: s.t, dir: filepath.Join(s.work, "somewhere", "else"), programs: s.programs}
 	host := serve(s.t, s.t.TempDir())
 	registry := strings.TrimPrefix(s.env[slices.IndexFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "REGISTRY=") })], "REGISTRY=")
 	// ko writes the name of the base image into the manifest: both builds must use the same registry for it.
 	base := registry + "/base@" + strings.TrimSpace(s.step("crane", "digest", registry+"/base:latest"))
-	again.env = append(again.env, "REGISTRY="+host+"/csccm", "BASE="+base, "TZ=Asia/Tokyo")
-	s.run(s.work, "git", "clone", "-q", s.dir, again.dir)
+	again.env = append(slices.Clone(s.env), "REGISTRY="+host+"/csccm", "BASE="+base, "TZ=Asia/Tokyo")
+	s.run("git", "clone", "-q", s.dir, again.dir)
 	again.step("release/steps", "programs")
-	sums := func(s *source) string {
-		return s.run(filepath.Join(s.dir, "dist"), "grep", "-v", "cdx.json$", "SHA256SUMS")
-	}
-	s.text.WriteString(sums(s))
-	if one, two := sums(s), sums(again); one != two {
-		s.t.Errorf("the release has\n%s\nand made again\n%s", one, two)
-	}
+	sums := []string{"-v", "cdx.json$", "dist/SHA256SUMS"}
+	assert.Equal(s.t, s.step("grep", sums...), again.run("grep", sums...))
 	for _, program := range []string{name, "csccm", "cloudstack-sim"} {
-		one := s.step("crane", "digest", registry+"/"+program+":v"+final)
-		two := s.step("crane", "digest", host+"/csccm/"+program+":v"+final)
-		if one != two {
-			s.t.Errorf("image %s: %s, and made again %s", program, one, two)
-		}
+		made := s.step("crane", "digest", registry+"/"+program+":v"+final)
+		assert.Equal(s.t, made, s.step("crane", "digest", host+"/csccm/"+program+":v"+final), program)
 	}
 }
 
@@ -160,65 +148,46 @@ func token(issuer string) string {
 // returns its address and the file with its certificate.
 func authority(t *testing.T, dir, identity, issuer string) (address, chain string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	now := time.Now().Add(-time.Hour)
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal", Organization: []string{"csccm"}}, NotBefore: now, NotAfter: now.Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
-	}
-	root, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	must(err)
-	ca, err = x509.ParseCertificate(root)
-	must(err)
-	san, err := url.Parse(identity)
-	must(err)
-	encoded := func(der []byte) string {
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var request struct {
-			PublicKeyRequest struct {
-				PublicKey struct{ Content string } `json:"publicKey"`
-			} `json:"publicKeyRequest"`
-		}
-		issuerText, err := asn1.MarshalWithParams(issuer, "utf8")
-		if err == nil {
-			err = json.NewDecoder(r.Body).Decode(&request)
-		}
-		block, _ := pem.Decode([]byte(request.PublicKeyRequest.PublicKey.Content))
-		if err != nil || block == nil {
-			http.Error(w, fmt.Sprintf("no public key: %v", err), http.StatusBadRequest)
-			return
-		}
-		public, err := x509.ParsePKIXPublicKey(block.Bytes)
-		var leaf []byte
-		if err == nil {
-			leaf, err = x509.CreateCertificate(rand.Reader, &x509.Certificate{
-				SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(10 * time.Minute), URIs: []*url.URL{san},
-				KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
-				ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: issuerText}},
-			}, ca, public, key)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		var answer bytes.Buffer
-		_ = json.NewEncoder(&answer).Encode(map[string]any{"signedCertificateEmbeddedSct": map[string]any{"chain": map[string]any{
-			"certificates": []string{encoded(leaf), encoded(root)},
-		}}})
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer.Bytes())
-	}))
-	t.Cleanup(server.Close)
 	chain = filepath.Join(dir, "chain.pem")
-	must(os.WriteFile(chain, []byte(encoded(root)), 0o600))
-	return server.URL, chain
+	require.NoError(t, must.Catch(func() {
+		key, now := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), time.Now().Add(-time.Hour)
+		ca := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal", Organization: []string{"csccm"}}, NotBefore: now, NotAfter: now.Add(24 * time.Hour),
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+		}
+		root := must.Get(x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key))
+		ca = must.Get(x509.ParseCertificate(root))
+		leaf := &x509.Certificate{
+			SerialNumber: big.NewInt(2), NotBefore: now, NotAfter: now.Add(24 * time.Hour), URIs: []*url.URL{must.Get(url.Parse(identity))},
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+			ExtraExtensions: []pkix.Extension{{
+				Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: must.Get(asn1.MarshalWithParams(issuer, "utf8")),
+			}},
+		}
+		encoded := func(der []byte) string {
+			return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		}
+		must.OK(os.WriteFile(chain, []byte(encoded(root)), 0o600))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			err := must.Catch(func() {
+				var request struct {
+					PublicKeyRequest struct{ PublicKey struct{ Content string } }
+				}
+				must.OK(json.NewDecoder(r.Body).Decode(&request))
+				block, _ := pem.Decode([]byte(request.PublicKeyRequest.PublicKey.Content))
+				must.Be(block != nil, "no public key")
+				der := must.Get(x509.CreateCertificate(rand.Reader, leaf, ca, must.Get(x509.ParsePKIXPublicKey(block.Bytes)), key))
+				w.Header().Set("Content-Type", "application/json")
+				must.OK(json.NewEncoder(w).Encode(map[string]any{"signedCertificateEmbeddedSct": map[string]any{"chain": map[string]any{
+					"certificates": []string{encoded(der), encoded(root)},
+				}}}))
+			})
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+			}
+		}))
+		t.Cleanup(server.Close)
+		address = server.URL
+	}))
+	return address, chain
 }

@@ -5,74 +5,63 @@ package release
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // source is a copy of this checkout in its own git repository, with the keys that sign its releases.
 type source struct {
-	t                    *testing.T
-	root, work, dir      string
-	secret, keyring      string // of the chart's provenance file
+	shell
+	root, work           string
+	keyring              string // of the chart's provenance file
 	key, public, signing string // of cosign, in a rehearsal
-	env                  []string
-	text                 bytes.Buffer // commands of the maintainer, for the transcript
 }
 
-const (
-	identity = "release@example.org"
-	password = "not-a-secret-of-anybody"
-)
+const password = "not-a-secret-of-anybody"
+
+// helm builds helm once for all tests, and returns its path.
+var helm = sync.OnceValues(func() (string, error) { return testenv.Helm(context.Background(), os.Stderr) })
 
 func newSource(t *testing.T) *source {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("with -short: this test makes releases, and builds the control plane and helm when they are not cached")
+	}
+	program, err := helm()
+	require.NoError(t, err)
 	module, err := plane.ModuleDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	work := t.TempDir()
-	s := &source{t: t, root: filepath.Dir(module), work: work, dir: filepath.Join(work, "tree")}
+	require.NoError(t, err)
+	root, work := filepath.Dir(module), t.TempDir()
+	bin, passphrase := filepath.Join(root, "bin"), filepath.Join(work, "passphrase")
+	secret, public := pgp(t, work, "release")
+	require.NoError(t, os.WriteFile(passphrase, []byte(password), 0o600))
+	s := &source{root: root, work: work, keyring: public, shell: shell{
+		t: t, dir: filepath.Join(work, "tree"),
+		programs: map[string]string{"helm": program, "cosign": filepath.Join(bin, "cosign"), "crane": filepath.Join(bin, "crane")},
+		// Without cgo, like the product, so that both use the same entries of the build cache.
+		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+			"COSIGN_PASSWORD="+password, "PATH="+filepath.Dir(program)+":"+bin+":"+os.Getenv("PATH"),
+			"CHART_SIGN=--sign --key release --keyring "+secret+" --passphrase-file "+passphrase),
+	}}
+	require.NoError(t, os.Mkdir(s.dir, 0o750))
 	// All files that git would commit, without test/, which a release does not need.
-	for name := range strings.SplitSeq(s.run(s.root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
-		if name == "" || strings.HasPrefix(name, "test/") {
-			continue
-		}
-		file := filepath.Join(s.root, name)
-		info, err := os.Stat(file)
-		if os.IsNotExist(err) {
-			continue // deleted, and not committed yet
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.write(name, text)
-		if err := os.Chmod(filepath.Join(s.dir, name), info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.run("sh", "-c", `cd "$0" && git ls-files -z --cached --others --exclude-standard -- . ':!test' |
+		tar --null --files-from=- --ignore-failed-read -cf - | tar -xf - -C "$1"`, root, s.dir)
 	s.git("init", "-q")
 	s.git("remote", "add", "origin", "https://github.com/csccm/csccm") // goreleaser asks for its name
-	s.secret, s.keyring = pgp(t, work, "release")
-	passphrase := filepath.Join(work, "passphrase")
-	if err := os.WriteFile(passphrase, []byte(password), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.env = []string{
-		"PATH=" + filepath.Dir(tools.helm) + ":" + filepath.Join(s.root, "bin") + ":" + os.Getenv("PATH"),
-		"CHART_SIGN=--sign --key release --keyring " + s.secret + " --passphrase-file " + passphrase,
-	}
 	return s
 }
 
@@ -80,63 +69,28 @@ func newSource(t *testing.T) *source {
 // public key.
 func pgp(t *testing.T, dir, name string) (secret, public string) {
 	t.Helper()
-	entity, err := openpgp.NewEntity(name, "", identity, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var open, closed bytes.Buffer
-	if err := entity.Serialize(&open); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.EncryptPrivateKeys([]byte(password), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.SerializePrivateWithoutSigning(&closed, nil); err != nil {
-		t.Fatal(err)
-	}
 	secret, public = filepath.Join(dir, name+".secret.pgp"), filepath.Join(dir, name+".pgp")
-	for file, text := range map[string][]byte{secret: closed.Bytes(), public: open.Bytes()} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	require.NoError(t, must.Catch(func() {
+		var open, closed bytes.Buffer
+		entity := must.Get(openpgp.NewEntity(name, "", "release@example.org", nil))
+		must.OK(entity.Serialize(&open))
+		must.OK(entity.EncryptPrivateKeys([]byte(password), nil))
+		must.OK(entity.SerializePrivateWithoutSigning(&closed, nil))
+		must.OK(os.WriteFile(secret, closed.Bytes(), 0o600))
+		must.OK(os.WriteFile(public, open.Bytes(), 0o600))
+	}))
 	return secret, public
-}
-
-func (s *source) write(name string, text []byte) {
-	s.t.Helper()
-	file := filepath.Join(s.dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// try runs a program without cgo, like the product, so that both use the same entries of the build cache.
-func (s *source) try(dir, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(s.t.Context(), program, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"COSIGN_PASSWORD="+password)
-	cmd.Env = append(cmd.Env, s.env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-func (s *source) run(dir, program string, args ...string) string {
-	s.t.Helper()
-	out, err := s.try(dir, program, args...)
-	if err != nil {
-		s.t.Fatalf("%s %v: %v\n%s", program, args, err, out)
-	}
-	return out
 }
 
 func (s *source) git(args ...string) {
 	s.t.Helper()
-	s.run(s.dir, "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+	s.run("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+}
+
+// changelog replaces CHANGELOG.md.
+func (s *source) changelog(text string) {
+	s.t.Helper()
+	require.NoError(s.t, os.WriteFile(filepath.Join(s.dir, "CHANGELOG.md"), []byte("# Changelog\n\n"+text), 0o600))
 }
 
 // tag commits the tree and tags the commit.
@@ -148,34 +102,25 @@ func (s *source) tag(version string) {
 	fmt.Fprintf(&s.text, "\n$ git tag v%s\n", version)
 }
 
-func (s *source) say(text string) { fmt.Fprintf(&s.text, "\n# %s\n", text) }
-
-// step runs a step of release/steps, or a tool, in the tree.
-func (s *source) step(program string, args ...string) string {
+// publish makes and publishes the version that is tagged, and returns the digest of the controller's image.
+func (s *source) publish(host string) (digest string) {
 	s.t.Helper()
-	fmt.Fprintf(&s.text, "\n$ %s %s\n", program, strings.Join(args, " "))
-	if program == "release/steps" {
-		program = filepath.Join(s.dir, program)
-	} else {
-		program = filepath.Join(s.root, "bin", program)
+	version := strings.TrimSpace(s.run("git", "describe", "--tags"))
+	image := host + "/csccm/" + name + ":" + version
+	if *rehearse {
+		s.step("release/steps", "all")
+		return strings.TrimSpace(s.step("crane", "digest", image))
 	}
-	out := s.run(s.dir, program, args...)
-	s.text.WriteString(out)
-	return out
-}
-
-// refused runs a tool that must fail with an output that contains want.
-func (s *source) refused(want, program string, args ...string) {
-	s.t.Helper()
-	fmt.Fprintf(&s.text, "\n$ %s %s\n", program, strings.Join(args, " "))
-	out, err := s.try(s.dir, filepath.Join(s.root, "bin", program), args...)
-	s.text.WriteString(out)
-	if err == nil || !strings.Contains(out, want) {
-		s.t.Fatalf("%s %v: want an error with %q, got %v\n%s", program, args, want, err, out)
-	}
-}
-
-// transcript returns the commands of the maintainer, with the folders of a maintainer.
-func (s *source) transcript() string {
-	return strings.ReplaceAll(s.text.String(), s.work, "/home/maintainer")
+	// The image is the program alone.
+	program := filepath.Join(s.work, name)
+	s.run("go", "build", "-buildvcs=false", "-ldflags", "-s -w -X github.com/csccm/csccm/pkg/version.Version="+version, "-o", program, "./cmd/"+name)
+	require.NoError(s.t, must.Catch(func() {
+		layers := must.Get(crane.Image(map[string][]byte{name: must.Get(os.ReadFile(program))}))
+		must.OK(crane.Push(layers, image, crane.Insecure))
+		digest = must.Get(layers.Digest()).String()
+	}))
+	s.env = append(s.env, "IMAGE_DIGEST="+digest, "UNSIGNED=true")
+	s.step("release/steps", "package")
+	s.step("release/steps", "publish")
+	return digest
 }
