@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -40,7 +39,7 @@ func run(b *testing.B, title string, measure func(bench)) {
 	b.Helper()
 	fmt.Printf("\n%s (%s, %d CPUs%s, latency profile %s)\n\n", title, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load(), *latency)
 	require.NoError(b, must.Catch(func() {
-		path := must.Get(plane.Ensure(b.Context(), plane.Newest, program.Print(b.Output())))
+		path := must.Get(plane.Ensure(b.Context(), plane.Newest, b.Output()))
 		measure(bench{b, path, must.Get(testenv.Build(b.Context(), testenv.BuildOptions{}))})
 	}))
 }

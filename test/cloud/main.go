@@ -19,7 +19,6 @@ import (
 	"github.com/csccm/csccm/test/cloud/suite"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -88,7 +87,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 	s.Programs = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
 		_, _ = fmt.Fprintln(s.Log, "building", name)
 	}}))
-	s.Plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(s.Log)))
+	s.Plane = must.Get(plane.Ensure(ctx, plane.Newest, s.Log))
 	r, err := suite.Start(ctx, s.Options)
 	if err != nil {
 		interrupted()

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -54,7 +53,7 @@ func prepare(m *testing.M) (int, error) {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
 		return m.Run(), nil
 	}
-	if programs.plane, err = plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)); err != nil {
+	if programs.plane, err = plane.Ensure(ctx, plane.Newest, os.Stderr); err != nil {
 		return 0, err
 	}
 	programs.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
@@ -45,9 +44,9 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 				fmt.Fprintf(os.Stderr, left+"\n", minor)
 				t.Skipf(left, minor)
 			}
-			binary, err := plane.Ensure(t.Context(), minor, program.Print(os.Stderr))
+			binary, err := plane.Ensure(t.Context(), minor, os.Stderr)
 			require.NoError(t, err)
-			p, err := plane.Start(t.Context(), plane.Options{Minor: minor, Binary: binary, Audit: true, NodeGrace: defaultGrace})
+			p, err := plane.Start(t.Context(), plane.Options{Binary: binary, Audit: true, NodeGrace: defaultGrace})
 			require.NoError(t, err)
 			t.Cleanup(p.Stop)
 			testMinor(t, minor, newClusterEnvOn(t, p, nil, time.Second))

@@ -30,8 +30,9 @@ import (
 
 // The commands of scripts whose cluster has nodes.
 
-// join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud provider, or
-// :not-external for one whose kubelet runs without --cloud-provider=external. A kubelet of the same name stops.
+// join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud provider,
+// :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods have no sandbox. A kubelet of
+// the same name stops.
 func (s *scene) join(_ *testscript.TestScript, args []string) error {
 	for _, arg := range args {
 		name, how, _ := strings.Cut(arg, ":")
@@ -40,7 +41,7 @@ func (s *scene) join(_ *testscript.TestScript, args []string) error {
 		if i := slices.IndexFunc(testenv.ExampleNodes(), func(n processnode.Options) bool { return n.Name == name }); i >= 0 {
 			o = testenv.ExampleNodes()[i]
 		}
-		o.Joined, o.NotExternal = how == "joined", how == "not-external"
+		o.Joined, o.NotExternal, o.Plain = how == "joined", how == "not-external", how == "plain"
 		s.stopKubelet(name)
 		if _, err := s.whole.nodes.Join(s.t.Context(), o); err != nil {
 			return err

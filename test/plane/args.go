@@ -39,7 +39,6 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		fmt.Sprintf("--secure-port=%d", p.Port),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--anonymous-auth=true",
 		"--allow-privileged=true",
 		"--enable-bootstrap-token-auth=true",
 		"--client-ca-file=" + p.pki.path("ca.crt"),
@@ -53,13 +52,6 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		"--service-account-key-file=" + p.pki.path("sa.pub"),
 		"--service-account-signing-key-file=" + p.pki.path("sa.key"),
 		"--service-cluster-ip-range=" + serviceCIDR,
-		"--requestheader-client-ca-file=" + p.pki.path("front-proxy-ca.crt"),
-		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-username-headers=X-Remote-User",
-		"--requestheader-group-headers=X-Remote-Group",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + p.pki.path("front-proxy-client.crt"),
-		"--proxy-client-key-file=" + p.pki.path("front-proxy-client.key"),
 	}
 	if p.local() {
 		// A loopback address cannot be an endpoint of the kubernetes Service.
@@ -71,7 +63,7 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"),
 			"--audit-log-maxsize=100000") // MB: one file, which many tests read
 	}
-	return append(args, o.APIServerArgs...)
+	return args
 }
 
 func (p *Plane) controllerManagerArgs(o Options) []string {
@@ -84,7 +76,6 @@ func (p *Plane) controllerManagerArgs(o Options) []string {
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
 		"--allocate-node-cidrs=false",
 		"--client-ca-file="+p.pki.path("ca.crt"),
-		"--requestheader-client-ca-file="+p.pki.path("front-proxy-ca.crt"),
 	)
 	if o.NodeGrace > 0 {
 		// The monitor period must be well below the grace period.

@@ -5,6 +5,7 @@ package plane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,11 +65,13 @@ func (c contents) same(d contents) bool {
 // unmanaged are the resources that the API server itself creates and deletes.
 var unmanaged = []string{"apiservices", "servicecidrs", "ipaddresses"}
 
+var namespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
+
 // builtIn reports whether the API server creates the object at an unknown time after its start.
 func builtIn(o object) bool {
 	switch o.resource.Resource {
 	case "namespaces":
-		return slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.name)
+		return slices.Contains(namespaces, o.name)
 	case "leases":
 		return o.namespace == "kube-system" && strings.HasPrefix(o.name, "apiserver-")
 	case "services":
@@ -84,30 +87,25 @@ func (p *Plane) newBaseline(ctx context.Context) (_ *baseline, err error) {
 	defer must.Return(&err)
 	config := must.Get(p.AdminConfig())
 	config.WarningHandler = rest.NoWarnings{} // deprecated resources are listed too
-	b := &baseline{}
-	b.client = must.Get(kubernetes.NewForConfig(config))
-	b.metadata = must.Get(metadata.NewForConfig(config))
+	b := &baseline{client: must.Get(kubernetes.NewForConfig(config)), metadata: must.Get(metadata.NewForConfig(config))}
 	// Tests need the built-in namespaces, which the API server creates after it reports that it is ready.
-	must.OK(p.wait(ctx, func(ctx context.Context) error {
-		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
-			if _, err := b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
-				return err
-			}
+	must.OK(p.wait(ctx, func(ctx context.Context) (err error) {
+		for _, name := range namespaces {
+			_, failed := b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			err = errors.Join(err, failed)
 		}
-		return nil
+		return err
 	}))
 	b.objects, err = b.list(ctx)
 	return b, err
 }
 
 // Objects names all objects of the cluster but Events and leases, which Kubernetes creates all the time.
-func (p *Plane) Objects(ctx context.Context) (map[string]bool, error) {
+func (p *Plane) Objects(ctx context.Context) (_ map[string]bool, err error) {
+	defer must.Return(&err)
 	b := p.baseline
 	if b == nil {
-		var err error
-		if b, err = p.newBaseline(ctx); err != nil {
-			return nil, err
-		}
+		b = must.Get(p.newBaseline(ctx))
 	}
 	all, err := b.list(ctx)
 	names := map[string]bool{}
@@ -242,20 +240,15 @@ func (b *baseline) policiesForgotten(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
 	policies, bindings := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	meta := metav1.ObjectMeta{Name: name}
-	rule := admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-	}
-	must.Get(policies.Create(ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{ResourceNames: []string{name}, RuleWithOperations: rule}}},
-		Validations:      []admissionv1.Validation{{Expression: "false"}},
-	}}, metav1.CreateOptions{}))
-	must.Get(bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}, metav1.CreateOptions{}))
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	must.OK(json.Unmarshal([]byte(`{"spec": {"validations": [{"expression": "false"}], "matchConstraints": {"resourceRules": [
+		{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "resourceNames": ["`+name+`"]}]}}}`), policy))
+	must.OK(json.Unmarshal([]byte(`{"spec": {"policyName": "`+name+`", "validationActions": ["Deny"]}}`), binding))
+	policy.Name, binding.Name = name, name
+	must.Get(policies.Create(ctx, policy, metav1.CreateOptions{}))
+	must.Get(bindings.Create(ctx, binding, metav1.CreateOptions{}))
 	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		denied := &corev1.ConfigMap{ObjectMeta: meta}
+		denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_, err := b.client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err), nil
 	})

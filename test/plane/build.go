@@ -6,6 +6,7 @@ package plane
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,12 +21,12 @@ func ModuleDir() (_ string, err error) {
 	wd := must.Get(os.Getwd())
 	for dir := wd; ; dir = filepath.Dir(dir) {
 		for _, module := range []string{dir, filepath.Join(dir, "test")} {
-			if _, err := os.Stat(filepath.Join(module, Newest.sourceDir(), "main.go")); err == nil {
+			if _, err := os.Stat(filepath.Join(module, "plane", "minor.go")); err == nil {
 				return module, nil
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside a checkout of csccm: no test/%s here or above", wd, Newest.sourceDir())
+			return "", fmt.Errorf("%s is not inside a checkout of csccm: no test/plane here or above", wd)
 		}
 	}
 }
@@ -38,20 +39,19 @@ func Cached(ctx context.Context, minor Minor) (path string, there bool, err erro
 }
 
 // Ensure returns the path of a minor's binary and builds it when it does not exist, as program.Ensure does.
-func Ensure(ctx context.Context, minor Minor, report func(program.Progress)) (_ string, err error) {
+func Ensure(ctx context.Context, minor Minor, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
-	return must.Get(Program(minor)).Ensure(ctx, report)
+	return must.Get(Program(minor)).Ensure(ctx, out)
 }
 
 // Program returns the program of a minor.
 func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
-	minor = must.Get(ParseMinor(string(minor)))
 	module := must.Get(ModuleDir())
 	return program.Program{
 		What: fmt.Sprintf("the control plane (etcd and Kubernetes %s)", minor.Release()), Takes: "5 to 12 minutes",
 		Name: "plane", Folder: "plane", Release: minor.Release(),
-		Source: filepath.Join(module, minor.sourceDir()), Package: ".", LDFlags: ldflags(minor),
+		Source: filepath.Join(module, "plane", minor.Folder()), Package: ".", LDFlags: ldflags(minor),
 	}, nil
 }
 

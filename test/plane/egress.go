@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -56,31 +55,15 @@ func (e *egress) route(address, listener string) (remove func()) {
 	return func() { e.routes.CompareAndDelete(address, listener) }
 }
 
-// target returns the address to dial instead of a requested address. A loopback
-// address is its own target: it is a webhook or an aggregated API server of a test.
-func (e *egress) target(address string) (string, error) {
-	if to, ok := e.routes.Load(address); ok {
-		return to.(string), nil //nolint:forcetypeassert // nothing else is stored
-	}
-	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsLoopback() {
-		return address, nil
-	}
-	return "", fmt.Errorf("no node listens at %s", address)
-}
-
 func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodConnect {
-		http.Error(w, "only the method CONNECT is supported", http.StatusMethodNotAllowed)
-		return
-	}
-	to, err := e.target(r.Host)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
+	to, ok := e.routes.Load(r.Host)
+	if !ok {
+		http.Error(w, "no node listens at "+r.Host, http.StatusBadGateway)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), dialLimit)
 	defer cancel()
-	node, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	node, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.(string)) //nolint:forcetypeassert // nothing else is stored
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -92,20 +75,13 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = client.Close() }()
-	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-		return
-	}
-	// The connections end with the API server or with the node.
-	var wg sync.WaitGroup
-	for _, ends := range [][2]net.Conn{{node, client}, {client, node}} {
-		wg.Go(func() {
-			_, _ = io.Copy(ends[0], ends[1])
-			// One direction has ended: closing both connections ends the other.
-			_ = ends[0].Close()
-			_ = ends[1].Close()
-		})
-	}
-	wg.Wait()
+	_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
+	// The connections end with the API server or with the node. When one direction has ended, closing both ends the other.
+	go func() {
+		_, _ = io.Copy(node, client)
+		_ = node.Close()
+	}()
+	_, _ = io.Copy(client, node)
 }
 
 func (e *egress) close() { _ = e.server.Close() }

@@ -5,6 +5,7 @@ package plane
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,7 @@ import (
 //go:generate go run ./gen
 
 // Minor is a minor version of Kubernetes, such as 1.37, that a control plane is built
-// from. The zero value is the newest.
+// from.
 type Minor string
 
 // Newest is the default minor of tests and the demo.
@@ -31,46 +32,27 @@ var Version = Newest.Release()
 
 // Minors returns all minors, the newest first.
 func Minors() []Minor {
-	all := make([]Minor, 0, len(releases))
-	for m := range releases {
-		all = append(all, m)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(releases))
 	slices.Reverse(all)
 	return all
 }
 
-// ParseMinor parses "1.36", "v1.36" or the full release; empty is the newest minor.
+// ParseMinor parses a minor, such as "1.36".
 func ParseMinor(text string) (Minor, error) {
-	if text == "" {
-		return Newest, nil
+	if _, ok := releases[Minor(text)]; !ok {
+		return "", fmt.Errorf("no control plane of Kubernetes %s: there are %v", text, Minors())
 	}
-	for m, release := range releases {
-		if v := strings.TrimPrefix(text, "v"); v == string(m) || "v"+v == release {
-			return m, nil
-		}
-	}
-	return "", fmt.Errorf("no control plane of Kubernetes %s: there are %v", text, Minors())
+	return Minor(text), nil
 }
 
 // Release returns the patch release that is built for the minor, such as v1.37.1.
-func (m Minor) Release() string { return releases[m.orNewest()] }
+func (m Minor) Release() string { return releases[m] }
 
 // Staging returns the version of the libraries published with the release, such as v0.37.1.
 func (m Minor) Staging() string { return "v0" + strings.TrimPrefix(m.Release(), "v1") }
 
 // Folder returns the name of the minor's module folder in this package's folder, such as k37.
 func (m Minor) Folder() string {
-	_, number, _ := strings.Cut(string(m.orNewest()), ".")
+	_, number, _ := strings.Cut(string(m), ".")
 	return "k" + number
-}
-
-// sourceDir returns the path of the minor's module relative to the test module.
-func (m Minor) sourceDir() string { return "plane/" + m.Folder() }
-
-func (m Minor) orNewest() Minor {
-	if m == "" {
-		return Newest
-	}
-	return m
 }

@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -45,9 +44,8 @@ func newAuthority(name string) (_ *authority, err error) {
 func (a *authority) issue(user string, groups []string, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	defer must.Return(&err)
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	serial := must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))
 	t := &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))),
 		Subject:      pkix.Name{CommonName: user, Organization: groups},
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(lifetime),
@@ -64,10 +62,7 @@ func (a *authority) issue(user string, groups []string, hosts ...string) (certPE
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("issue a certificate for %s: %w", user, err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key))
 	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
 	return encode(cert.CertificateBlockType, der), keyPEM, err
 }
@@ -86,27 +81,15 @@ type pki struct {
 func newPKI(dir, host string) (_ *pki, err error) {
 	defer must.Return(&err)
 	cluster := must.Get(newAuthority("csccm-test-ca"))
-	front := must.Get(newAuthority("csccm-test-front-proxy-ca"))
 	accounts := must.Get(newAuthority("csccm-test-service-accounts")) // of which only the key is used
-	files := map[string][]byte{"ca.crt": cluster.pem, "front-proxy-ca.crt": front.pem}
+	files := map[string][]byte{"ca.crt": cluster.pem}
 	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
 		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))
 	}
 	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public())))
-	for _, c := range []struct {
-		ca     *authority
-		file   string
-		user   string
-		groups []string
-		hosts  []string
-	}{
-		{cluster, "apiserver", "kube-apiserver", nil, []string{
-			loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
-		{cluster, "apiserver-kubelet-client", KubeletClient, []string{"system:masters"}, nil},
-		{front, "front-proxy-client", "front-proxy-client", nil, nil},
-	} {
-		files[c.file+".crt"], files[c.file+".key"] = must.Get2(c.ca.issue(c.user, c.groups, c.hosts...))
-	}
+	files["apiserver.crt"], files["apiserver.key"] = must.Get2(cluster.issue("kube-apiserver", nil,
+		loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"))
+	files["apiserver-kubelet-client.crt"], files["apiserver-kubelet-client.key"] = must.Get2(cluster.issue(KubeletClient, []string{masters}))
 	p := &pki{dir: dir, cluster: cluster}
 	for name, content := range files {
 		must.OK(os.WriteFile(p.path(name), content, 0o600))

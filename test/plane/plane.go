@@ -33,16 +33,12 @@ import (
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 )
 
 // Options configures a control plane; the zero value starts all components.
 type Options struct {
-	// Minor of Kubernetes; empty means Newest.
-	Minor Minor
-	// Binary is the multi-call binary; empty means Ensure(ctx, Minor, Progress).
-	Binary   string
-	Progress func(program.Progress)
+	// Binary is the multi-call binary, as Ensure returns it.
+	Binary string
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
 	// Host is the address that the API server listens on; empty means loopback. With
@@ -57,8 +53,6 @@ type Options struct {
 	// Audit makes the API server write audit.log to the state folder: users and
 	// requests, without bodies.
 	Audit bool
-	// APIServerArgs are additional flags of kube-apiserver.
-	APIServerArgs []string
 }
 
 // Plane is a running control plane.
@@ -90,57 +84,46 @@ const (
 	KubeletClient = "kube-apiserver-kubelet-client"
 
 	loopback    = "127.0.0.1"
+	admin       = "csccm-test-admin"
+	masters     = "system:masters"
 	serviceIP   = "10.96.0.1"
 	serviceCIDR = "10.96.0.0/16"
 	// startTries is more than one because another program may take a port between freePorts and the server's bind.
 	startTries = 3
 	readyLimit = 3 * time.Minute
-	stopGrace  = 3 * time.Second
 )
 
 // Start starts a control plane and returns once its API server is ready. The
 // context bounds only the start; Stop ends the control plane.
-func Start(ctx context.Context, o Options) (_ *Plane, err error) {
-	defer must.Return(&err)
-	if o.Binary == "" {
-		o.Binary = must.Get(Ensure(ctx, o.Minor, o.Progress))
-	}
-	for try := 1; ; try++ {
-		p, err := start(ctx, o)
-		if err == nil {
-			return p, nil
-		}
-		if try == startTries || !strings.Contains(err.Error(), "address already in use") {
-			return nil, err
+func Start(ctx context.Context, o Options) (p *Plane, err error) {
+	for range startTries {
+		if p, err = start(ctx, o); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
 		}
 	}
+	return p, err
 }
 
 func start(ctx context.Context, o Options) (_ *Plane, err error) {
-	dir, err := os.MkdirTemp(o.Dir, "csccm-plane-")
-	if err != nil {
-		return nil, err
-	}
-	p := &Plane{Dir: dir, Host: cmp.Or(o.Host, loopback), binary: o.Binary}
+	p := &Plane{Host: cmp.Or(o.Host, loopback), binary: o.Binary}
 	defer func() {
 		if err != nil {
 			p.Stop()
 		}
 	}()
 	defer must.Return(&err)
+	p.Dir = must.Get(os.MkdirTemp(o.Dir, "csccm-plane-"))
 	for _, sub := range []string{"pki", "log", "bin"} {
-		must.OK(os.Mkdir(filepath.Join(dir, sub), 0o700))
+		must.OK(os.Mkdir(p.file(sub), 0o700))
 	}
-	p.Kubectl = filepath.Join(dir, "bin", "kubectl")
+	p.Kubectl = p.file("bin/kubectl")
 	must.OK(os.Symlink(o.Binary, p.Kubectl))
-	if p.pki, err = newPKI(filepath.Join(dir, "pki"), p.Host); err != nil {
-		return nil, fmt.Errorf("make the certificates of the control plane: %w", err)
-	}
-	ports := must.Get(freePorts(ctx, 2))
-	p.Port = ports[0]
+	p.pki = must.Get(newPKI(p.file("pki"), p.Host))
+	var peer int
+	p.Port, peer = must.Get2(freePorts(ctx))
 	p.Kubeconfig = p.file("admin.kubeconfig")
 	for file, text := range map[string][]byte{
-		p.Kubeconfig: must.Get(p.KubeconfigOf("csccm-test-admin", "system:masters")),
+		p.Kubeconfig: must.Get(p.KubeconfigOf(admin, masters)),
 		p.file("kube-controller-manager.kubeconfig"): must.Get(p.KubeconfigOf("system:kube-controller-manager")),
 		p.file("kube-scheduler.kubeconfig"):          must.Get(p.KubeconfigOf("system:kube-scheduler")),
 		p.file("egress.yaml"):                        []byte(egressConfig(p.file("egress.sock"))),
@@ -151,8 +134,14 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if p.local() {
 		p.egress = must.Get(listenEgress(ctx, p.file("egress.sock")))
 	}
-	must.OK(p.run(ctx, "etcd", p.etcdArgs(ports[1])...))
-	must.OK(p.wait(ctx, func(ctx context.Context) error { return dialable(ctx, p.file("etcd.sock")) }))
+	must.OK(p.run(ctx, "etcd", p.etcdArgs(peer)...))
+	must.OK(p.wait(ctx, func(ctx context.Context) error {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", p.file("etcd.sock"))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}))
 	must.OK(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
 	api := must.Get(kubernetes.NewForConfig(must.Get(p.AdminConfig()))).CoreV1().RESTClient()
 	must.OK(p.wait(ctx, func(ctx context.Context) error {
@@ -200,16 +189,8 @@ func (p *Plane) Stop() {
 	children := p.children
 	p.children = nil
 	p.mu.Unlock()
-	var wg sync.WaitGroup
-	for i, c := range children {
-		if i == 0 {
-			continue // etcd, which the other components need until they have ended
-		}
-		wg.Go(func() { c.Stop(stopGrace) })
-	}
-	wg.Wait()
-	if len(children) > 0 {
-		children[0].Stop(stopGrace)
+	for _, c := range children {
+		c.Stop(0)
 	}
 	if p.egress != nil {
 		p.egress.close()
@@ -231,13 +212,7 @@ func (p *Plane) Err() error {
 }
 
 // AdminConfig returns the client configuration of a cluster admin, without client-side rate limit.
-func (p *Plane) AdminConfig() (_ *rest.Config, err error) {
-	defer must.Return(&err)
-	config := must.Get(clientcmd.BuildConfigFromFlags("", p.Kubeconfig))
-	config.QPS = -1
-	config.UserAgent = "csccm-test"
-	return config, nil
-}
+func (p *Plane) AdminConfig() (*rest.Config, error) { return p.ClientConfig(admin, masters) }
 
 // KubeconfigOf returns a kubeconfig of a user, with a new certificate of the cluster's CA.
 func (p *Plane) KubeconfigOf(user string, groups ...string) (_ []byte, err error) {
@@ -317,23 +292,13 @@ func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error
 	return err
 }
 
-// freePorts returns n different free TCP ports on loopback.
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		// Each stays open until all are found, so that they differ.
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of a TCP listener
-	}
-	return ports, nil
-}
-
-func dialable(ctx context.Context, socket string) (err error) {
+// freePorts returns two free TCP ports on loopback.
+func freePorts(ctx context.Context) (one, two int, err error) {
 	defer must.Return(&err)
-	c := must.Get((&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket))
-	return c.Close()
+	for _, port := range []*int{&one, &two} {
+		l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0"))
+		defer func() { _ = l.Close() }()     // after both are found, so that they differ
+		*port = l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
+	}
+	return one, two, nil
 }

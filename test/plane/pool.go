@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // Pool lends control planes to tests that run at the same time. A returned control plane loses everything that its test
@@ -24,35 +26,26 @@ type Pool struct {
 }
 
 // Take returns a control plane with an audit log. Of the options only APIOnly and NodeGrace count.
-func (x *Pool) Take(ctx context.Context, o Options) (*Plane, error) {
+func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 	x.mu.Lock()
-	var p *Plane
 	if n := len(x.free); n > 0 {
 		p, x.free = x.free[n-1], x.free[:n-1]
 	}
 	x.mu.Unlock()
-	if p == nil {
-		var err error
-		if p, err = Start(ctx, Options{Binary: x.Binary, Audit: true, APIOnly: true}); err != nil {
-			return nil, err
-		}
-		if p.baseline, err = p.newBaseline(ctx); err != nil {
+	defer func() {
+		if err != nil && p != nil {
 			p.Stop()
-			return nil, err
 		}
+	}()
+	defer must.Return(&err)
+	if p == nil {
+		p = must.Get(Start(ctx, Options{Binary: x.Binary, Audit: true, APIOnly: true}))
+		p.baseline = must.Get(p.newBaseline(ctx))
 	}
 	// The API server writes whole lines, and nobody makes requests now.
-	log, err := os.Stat(p.file("audit.log"))
-	if err != nil {
-		p.Stop()
-		return nil, err
-	}
-	p.audited = log.Size()
+	p.audited = must.Get(os.Stat(p.file("audit.log"))).Size()
 	if !o.APIOnly {
-		if err := p.startControllers(ctx, o); err != nil {
-			p.Stop()
-			return nil, err
-		}
+		must.OK(p.startControllers(ctx, o))
 	}
 	return p, nil
 }

@@ -5,21 +5,26 @@
 // container runtime or a separate network. A process node registers and sends
 // heartbeats like a kubelet with --cloud-provider=external, serves the parts of the
 // kubelet's API that csccm uses, and runs Pods of known images as processes on this
-// machine: with their command, environment, service account token, Secrets,
-// ConfigMaps and probes, in their own root directory. It refuses Pods with features
-// that it does not support, and their status says why.
+// machine: with their command, environment, service account token, Secrets
+// and probes, in their own root directory. It refuses Pods with features
+// that it does not support, and their status or an Event says why.
 package processnode
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
+	"mime"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,12 +65,14 @@ type Options struct {
 	NotExternal bool
 	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
+	// Plain runs Pods without a sandbox, as on a machine that allows no user namespaces.
+	Plain bool
 	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.
 	ProviderID string
 	Labels     map[string]string
 	// KubeletVersion defaults to the newest control plane's.
 	KubeletVersion string
-	// Heartbeat is the period of lease renewals; 0 means the kubelet's (10 s).
+	// Heartbeat is the period of lease renewals.
 	Heartbeat time.Duration
 }
 
@@ -75,32 +82,26 @@ type Node struct {
 	dir      string
 	client   kubernetes.Interface
 	recorder record.EventRecorder
-	uid      types.UID
-	// plain is for machines that allow no sandbox: Pods run without it.
+	// plain is set when the machine allows no sandbox.
 	plain atomic.Bool
 
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
-	cleanup []func()
-
+	stop context.CancelFunc
+	wg   sync.WaitGroup
 	mu   sync.Mutex
 	pods map[types.UID]*worker
 }
 
 const (
-	kubeletPort      = 10250
-	defaultHeartbeat = 10 * time.Second
-	requestLimit     = 10 * time.Second
+	kubeletPort  = 10250
+	requestLimit = 10 * time.Second
 )
 
 // Start registers a node and starts its goroutines. The context bounds only the start.
 func Start(ctx context.Context, o Options) (_ *Node, err error) {
-	if o.Name == "" || net.ParseIP(o.Address) == nil || o.ControlPlane == nil {
-		return nil, fmt.Errorf("process node %q: a name, an IP address (got %q) and a control plane are required", o.Name, o.Address)
-	}
-	o.Heartbeat, o.KubeletVersion = cmp.Or(o.Heartbeat, defaultHeartbeat), cmp.Or(o.KubeletVersion, plane.Version)
+	o.KubeletVersion = cmp.Or(o.KubeletVersion, plane.Version)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n := &Node{o: o, stop: stop, pods: map[types.UID]*worker{}}
+	n.plain.Store(o.Plain)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("process node %s: %w", o.Name, err)
@@ -109,8 +110,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	}()
 	defer must.Return(&err)
 	n.dir = must.Get(os.MkdirTemp(o.Dir, "csccm-node-"+o.Name+"-"))
-	n.cleanup = append(n.cleanup, func() { removeAll(n.dir) })
-	n.connect()
+	n.connect(background)
 	n.serve(background)
 	n.register(ctx)
 	n.wg.Go(func() { n.heartbeat(background) })
@@ -131,10 +131,7 @@ func (n *Node) Stop() {
 	}
 	n.mu.Unlock()
 	n.wg.Wait()
-	for _, undo := range n.cleanup {
-		undo()
-	}
-	n.cleanup = nil
+	removeAll(n.dir)
 }
 
 // PodLog returns the path of the latest log of a Pod's container, if this node has run
@@ -161,27 +158,22 @@ func (n *Node) PodPID(namespace, pod string) (int, bool) {
 func (n *Node) find(namespace, pod string) *worker {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var found *worker
 	for _, w := range n.pods {
-		if p := w.latest(); p.Namespace == namespace && p.Name == pod {
-			// Of two Pods with the same name, the older one is being deleted.
-			if found == nil || found.latest().CreationTimestamp.Before(&p.CreationTimestamp) {
-				found = w
-			}
+		if w.name() == namespace+"/"+pod {
+			return w
 		}
 	}
-	return found
+	return nil
 }
 
 // connect creates the node's client. It has the certificate of a kubelet, so that the
 // Node authorizer and the NodeRestriction admission plugin check its requests.
-func (n *Node) connect() {
+func (n *Node) connect(ctx context.Context) {
 	config := must.Get(n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes"))
 	config.UserAgent = "csccm-processnode"
 	n.client = must.Get(kubernetes.NewForConfig(config))
-	broadcaster := record.NewBroadcaster()
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: n.client.CoreV1().Events("")})
-	n.cleanup = append(n.cleanup, broadcaster.Shutdown)
 	n.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: n.o.Name})
 }
 
@@ -190,8 +182,19 @@ func (n *Node) connect() {
 func (n *Node) serve(ctx context.Context) {
 	certificate := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name))
 	listener := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", n.serveLogs)
+	if !n.o.NoFlagz {
+		mux.HandleFunc("GET /flagz", n.serveFlagz)
+	}
 	server := &http.Server{
-		Handler:           n.handler(),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.TLS.VerifiedChains[0][0].Subject.CommonName != plane.KubeletClient {
+				http.Error(w, "Forbidden", http.StatusForbidden)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: requestLimit,
 		ErrorLog:          log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{
@@ -202,6 +205,40 @@ func (n *Node) serve(ctx context.Context) {
 	n.wg.Go(func() { _ = server.ServeTLS(listener, "", "") })
 	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), listener.Addr().String())
 	context.AfterFunc(ctx, func() { remove(); _ = server.Close() })
+}
+
+// serveFlagz answers with the one flag that csccm looks at. It knows only the structured form of Kubernetes 1.35 and later.
+func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
+	newest, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	media, params, _ := mime.ParseMediaType(newest)
+	if params["as"] != "Flagz" {
+		http.Error(w, "accepted is application/json;as=Flagz;v=v1beta1;g=config.k8s.io", http.StatusNotAcceptable)
+		return
+	}
+	provider := "external"
+	if n.o.NotExternal {
+		provider = ""
+	}
+	w.Header().Set("Content-Type", media)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"kind": "Flagz", "apiVersion": "config.k8s.io/" + params["v"], "flags": map[string]string{"cloud-provider": provider},
+	})
+}
+
+// serveLogs answers kubectl logs with the log of the latest run; of its options it supports tailLines.
+func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
+	path, ok := n.PodLog(r.PathValue("namespace"), r.PathValue("pod"))
+	text, err := os.ReadFile(path) // #nosec G304 -- a log of this node
+	if !ok || err != nil {
+		http.Error(w, "no log of pod "+r.PathValue("pod")+" on this node", http.StatusNotFound)
+		return
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if n, err := strconv.Atoi(r.URL.Query().Get("tailLines")); err == nil {
+		lines = lines[max(0, len(lines)-1-n):] // the last is empty, after the end of the last line
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	_, _ = w.Write(bytes.Join(lines, nil)) // #nosec G705 -- plain text
 }
 
 // watchPods watches the Pods that are bound to this node.
@@ -217,9 +254,7 @@ func (n *Node) watchPods(ctx context.Context) {
 				if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 					o = last.Obj
 				}
-				if pod, ok := o.(*corev1.Pod); ok {
-					n.podRemoved(pod)
-				}
+				n.removed(o)
 			},
 		},
 	})
@@ -228,33 +263,28 @@ func (n *Node) watchPods(ctx context.Context) {
 
 // sync starts a worker for a new Pod and passes updates of a known Pod to its worker.
 func (n *Node) sync(ctx context.Context, o any) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return
-	}
+	pod := o.(*corev1.Pod) //nolint:forcetypeassert // the informer has no other objects
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if w, ok := n.pods[pod.UID]; ok {
 		w.update(pod)
-		return
+	} else if ctx.Err() == nil && !over(pod.Status.Phase) {
+		w := newWorker(ctx, n, pod)
+		n.pods[pod.UID] = w
+		n.wg.Go(func() { w.run(ctx) })
 	}
-	if ctx.Err() != nil || over(pod.Status.Phase) {
-		return
-	}
-	w := newWorker(ctx, n, pod)
-	n.pods[pod.UID] = w
-	n.wg.Go(func() { w.run(ctx) })
 }
 
-// podRemoved ends the worker of a Pod that was removed from the API. After a forced deletion
+// removed ends the worker of a Pod that was removed from the API. After a forced deletion
 // its process still runs.
-func (n *Node) podRemoved(pod *corev1.Pod) {
+func (n *Node) removed(o any) {
+	uid := o.(*corev1.Pod).UID //nolint:forcetypeassert // likewise
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if w := n.pods[pod.UID]; w != nil {
+	if w := n.pods[uid]; w != nil {
 		w.abandon(false)
 	}
-	delete(n.pods, pod.UID)
+	delete(n.pods, uid)
 }
 
 var lastPodIP atomic.Uint32

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -26,50 +25,37 @@ import (
 // then liveness and readiness in parallel.
 func (w *worker) probe(ctx context.Context, p *child.Process) {
 	c := w.container()
-	kill := func(kind string) {
-		w.event(corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, kind))
-		p.Stop(w.grace())
+	alive := func(success bool) bool {
+		if !success {
+			p.Stop(w.grace())
+		}
+		return success
 	}
 	if c.StartupProbe != nil {
-		ok := false
+		started := false
 		w.watchProbe(ctx, "Startup", c.StartupProbe, func(success bool) (more bool) {
-			ok = success
+			started = alive(success)
 			return false
 		})
-		if ctx.Err() != nil {
-			return
-		}
-		if !ok {
-			kill("startup")
+		if !started {
 			return
 		}
 		w.set(func(s *corev1.ContainerStatus) { s.Started, s.Ready = ptr.To(true), c.ReadinessProbe == nil })
 	}
 	both := sync.WaitGroup{}
-	if c.LivenessProbe != nil {
-		both.Go(func() {
-			w.watchProbe(ctx, "Liveness", c.LivenessProbe, func(success bool) (more bool) {
-				if !success {
-					kill("liveness")
-				}
-				return success
-			})
+	both.Go(func() { w.watchProbe(ctx, "Liveness", c.LivenessProbe, alive) })
+	both.Go(func() {
+		w.watchProbe(ctx, "Readiness", c.ReadinessProbe, func(success bool) (more bool) {
+			w.mu.Lock()
+			// A result that arrives after the process has ended must not count for the next process.
+			changes := w.process == p && w.status.Ready != success
+			w.mu.Unlock()
+			if changes {
+				w.set(func(s *corev1.ContainerStatus) { s.Ready = success })
+			}
+			return true
 		})
-	}
-	if c.ReadinessProbe != nil {
-		both.Go(func() {
-			w.watchProbe(ctx, "Readiness", c.ReadinessProbe, func(success bool) (more bool) {
-				w.mu.Lock()
-				// A result that arrives after the process has ended must not count for the next process.
-				changes := w.process == p && w.status.Ready != success
-				w.mu.Unlock()
-				if changes {
-					w.set(func(s *corev1.ContainerStatus) { s.Ready = success })
-				}
-				return true
-			})
-		})
-	}
+	})
 	both.Wait()
 }
 
@@ -85,9 +71,9 @@ func (w *worker) grace() time.Duration {
 }
 
 // watchProbe runs a probe periodically and calls decide whenever a threshold is
-// reached, until decide returns false.
+// reached, until decide returns false. The probe may be nil.
 func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, decide func(success bool) (more bool)) {
-	if !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
+	if p == nil || !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
 		return
 	}
 	run, last := int32(0), false
@@ -97,7 +83,7 @@ func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, d
 			return
 		}
 		if err != nil {
-			w.event(corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %v", kind, err))
+			w.warn("Unhealthy", fmt.Sprintf("%s probe failed: %v", kind, err))
 		}
 		if success := err == nil; run == 0 || success != last {
 			run, last = 1, success
@@ -127,7 +113,13 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	if w.latest().Spec.HostNetwork {
 		host = "127.0.0.1"
 	}
-	port := must.Get(w.port(p.HTTPGet.Port))
+	must.Be(p.HTTPGet != nil, "process nodes support only httpGet probes")
+	port := p.HTTPGet.Port.String()
+	for _, named := range w.container().Ports {
+		if named.Name == port {
+			port = fmt.Sprint(named.ContainerPort)
+		}
+	}
 	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port), strings.TrimPrefix(p.HTTPGet.Path, "/"))
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	resp, err := probeClient.Do(req)
@@ -147,15 +139,3 @@ var probeClient = &http.Client{Transport: &http.Transport{
 	DisableKeepAlives: true,
 	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- probes check no certificates
 }}
-
-func (w *worker) port(p intstr.IntOrString) (string, error) {
-	if p.Type == intstr.Int {
-		return p.String(), nil
-	}
-	for _, port := range w.container().Ports {
-		if port.Name == p.StrVal {
-			return fmt.Sprint(port.ContainerPort), nil
-		}
-	}
-	return "", fmt.Errorf("the container has no port named %q", p.StrVal)
-}

@@ -5,15 +5,12 @@ package processnode
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,27 +33,19 @@ const (
 // register creates the Node object as a kubelet does on its first start. When the
 // object already exists (a restart), its taints and addresses remain unchanged.
 func (n *Node) register(ctx context.Context) {
-	node, err := n.client.CoreV1().Nodes().Create(ctx, n.newNode(), metav1.CreateOptions{})
+	_, err := n.client.CoreV1().Nodes().Create(ctx, n.newNode(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		node = must.Get(n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{}))
-		err = n.patchStatus(ctx, node)
+		err = n.patchStatus(ctx, must.Get(n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})))
 	}
 	must.OK(err)
-	n.uid = node.UID
 }
 
 func (n *Node) newNode() *corev1.Node {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: n.o.Name,
-			Labels: map[string]string{
-				corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
-				"beta.kubernetes.io/os": runtime.GOOS, "beta.kubernetes.io/arch": runtime.GOARCH,
-			},
-			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
-		},
-		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
-	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        n.o.Name,
+		Labels:      map[string]string{corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH},
+		Annotations: map[string]string{},
+	}, Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID}}
 	if !n.o.NotExternal {
 		node.Annotations[providedIP] = n.o.Address
 	}
@@ -76,35 +65,22 @@ func (n *Node) addresses() []corev1.NodeAddress {
 // status returns the node's status without the addresses. Conditions whose status did
 // not change keep their transition time.
 func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
-	var conditions []corev1.NodeCondition
-	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "process node is posting ready status"},
-	} {
-		c.LastHeartbeatTime = metav1.Now()
-		c.LastTransitionTime = c.LastHeartbeatTime
-		for _, o := range old {
-			if o.Type == c.Type && o.Status == c.Status {
-				c.LastTransitionTime = o.LastTransitionTime
-			}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}
+	ready.LastTransitionTime = ready.LastHeartbeatTime
+	for _, o := range old {
+		if o.Type == ready.Type && o.Status == ready.Status {
+			ready.LastTransitionTime = o.LastTransitionTime
 		}
-		conditions = append(conditions, c)
 	}
 	resources := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}
-	id := sha256.Sum256([]byte(n.o.Name))
 	return corev1.NodeStatus{
-		Capacity: resources, Allocatable: resources, Conditions: conditions,
+		Capacity: resources, Allocatable: resources, Conditions: []corev1.NodeCondition{ready},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 		NodeInfo: corev1.NodeSystemInfo{
 			KubeletVersion: n.o.KubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			ContainerRuntimeVersion: "process://1.0.0", OSImage: "csccm process node", KernelVersion: "none",
-			MachineID: fmt.Sprintf("%x", id[:16]), BootID: fmt.Sprintf("%x-boot", id[:8]),
-			SystemUUID: fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16]),
 		},
 	}
 }
@@ -113,7 +89,7 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 // lifecycle controller has marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
 	const namespace = corev1.NamespaceNodeLease
-	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, namespace, n.own)
+	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, namespace, nil)
 	n.wg.Go(func() { c.Run(ctx) })
 	reported := time.Now()
 	for sleep(ctx, n.o.Heartbeat) {
@@ -123,12 +99,6 @@ func (n *Node) heartbeat(ctx context.Context) {
 			reported = time.Now()
 		}
 	}
-}
-
-// own makes the Node the owner of its lease.
-func (n *Node) own(lease *coordinationv1.Lease) error {
-	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.o.Name, UID: n.uid}}
-	return nil
 }
 
 func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) (err error) {

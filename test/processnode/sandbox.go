@@ -4,18 +4,17 @@
 package processnode
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
@@ -26,11 +25,11 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 	defer must.Return(&err)
 	pod := w.latest()
 	c := &pod.Spec.Containers[0]
-	cmd := child.Command{Name: w.name(), Log: filepath.Join(w.logs, fmt.Sprintf("%d.log", run)), Dir: cmp.Or(c.WorkingDir, "/")}
+	cmd := child.Command{Name: w.name(), Log: filepath.Join(w.logs, fmt.Sprintf("%d.log", run)), Dir: "/"}
 	if !pod.Spec.HostNetwork {
 		cmd.Hostname = pod.Name
 	}
-	values := w.environment(ctx, pod)
+	values := w.environment(pod)
 	for name, value := range values {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -51,7 +50,7 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 		}
 		w.node.plain.Store(true)
 	}
-	w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows no user namespaces: the container sees the machine's files")
+	w.warn("NoSandbox", "This machine allows no user namespaces: the container sees the machine's files")
 	w.withoutSandbox(pod, &cmd)
 	return child.Start(ctx, cmd)
 }
@@ -91,25 +90,20 @@ func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 
 // environment returns a container's environment variables: those of the node first, then the container's own, each of which may
 // refer to earlier ones.
-func (w *worker) environment(ctx context.Context, pod *corev1.Pod) map[string]string {
+func (w *worker) environment(pod *corev1.Pod) map[string]string {
 	server := w.node.o.ControlPlane
 	values := map[string]string{
 		"PATH":     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOSTNAME": pod.Name,
 		// There is no kube-proxy for the kubernetes Service: these name the API server itself.
-		"KUBERNETES_SERVICE_HOST":       server.Host,
-		"KUBERNETES_SERVICE_PORT":       fmt.Sprint(server.Port),
-		"KUBERNETES_SERVICE_PORT_HTTPS": fmt.Sprint(server.Port),
+		"KUBERNETES_SERVICE_HOST": server.Host,
+		"KUBERNETES_SERVICE_PORT": fmt.Sprint(server.Port),
 	}
 	for _, e := range pod.Spec.Containers[0].Env {
 		value := expand(e.Value, values)
 		if from := e.ValueFrom; from != nil {
-			must.Be(from.FieldRef != nil || from.SecretKeyRef != nil, "environment variable %s: process nodes support only fieldRef and secretKeyRef", e.Name)
-			if from.FieldRef != nil {
-				value = w.fieldValue(pod, from.FieldRef.FieldPath)
-			} else {
-				value = w.node.secret(ctx, pod.Namespace, from.SecretKeyRef.Name, from.SecretKeyRef.Optional)[from.SecretKeyRef.Key]
-			}
+			must.Be(from.FieldRef != nil, "environment variable %s: process nodes support only fieldRef", e.Name)
+			value = w.fieldValue(pod, from.FieldRef.FieldPath)
 		}
 		values[e.Name] = value
 	}
@@ -118,43 +112,31 @@ func (w *worker) environment(ctx context.Context, pod *corev1.Pod) map[string]st
 
 // fieldValue returns the value of a field of the downward API.
 func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
-	value, ok := map[string]string{
-		"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID),
-		"spec.nodeName": pod.Spec.NodeName, "spec.serviceAccountName": pod.Spec.ServiceAccountName,
-		"status.hostIP": w.node.o.Address, "status.podIP": w.podIP,
-	}[path]
+	value, ok := map[string]string{"metadata.namespace": pod.Namespace, "status.podIP": w.podIP}[path]
 	must.Be(ok, "process nodes do not support the field %q", path)
 	return value
 }
 
-var reference = regexp.MustCompile(`\$(\$|\([^)]*\))`)
-
-// expand replaces $(NAME) by the variable's value and $$ by $; references to unknown
-// variables remain unchanged.
+// expand replaces $(NAME) by the variable's value; references to unknown variables remain unchanged.
 func expand(text string, values map[string]string) string {
-	return reference.ReplaceAllStringFunc(text, func(found string) string {
-		if found == "$$" {
-			return "$"
-		}
-		if value, ok := values[found[2:len(found)-1]]; ok {
-			return value
-		}
-		return found
-	})
+	for name, value := range values {
+		text = strings.ReplaceAll(text, "$("+name+")", value)
+	}
+	return text
 }
 
 // buildRoot creates the container's root directory: the program, /tmp and the files in
 // /etc that every container runtime adds.
 func (w *worker) buildRoot() {
-	pod := w.latest()
 	removeAll(w.root)
-	for _, dir := range []string{"etc", "tmp"} {
+	dirs := []string{"etc"}
+	if !w.readOnly() {
+		dirs = append(dirs, "tmp")
+	}
+	for _, dir := range dirs {
 		must.OK(os.MkdirAll(filepath.Join(w.root, dir), 0o700))
 	}
-	hosts := fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost\n%s\t%s\n", w.podIP, pod.Name)
-	for _, a := range pod.Spec.HostAliases {
-		hosts += fmt.Sprintf("%s\t%s\n", a.IP, strings.Join(a.Hostnames, "\t"))
-	}
+	hosts := fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost\n%s\t%s\n", w.podIP, w.latest().Name)
 	must.OK(os.WriteFile(filepath.Join(w.root, "etc", "hosts"), []byte(hosts), 0o600))
 	if resolv, err := os.ReadFile("/etc/resolv.conf"); err == nil {
 		must.OK(os.WriteFile(filepath.Join(w.root, "etc", "resolv.conf"), resolv, 0o600)) // #nosec G703 -- a container's root
@@ -172,12 +154,11 @@ func (w *worker) buildRoot() {
 
 // sealRoot makes the root directory read-only for containers with readOnlyRootFilesystem.
 func (w *worker) sealRoot() {
-	c := w.container()
-	if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
-		return
+	if w.readOnly() {
+		must.OK(os.Chmod(w.root, 0o500)) // #nosec G302 -- a folder
 	}
-	if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/tmp" }) {
-		must.OK(os.Chmod(filepath.Join(w.root, "tmp"), 0o500)) // #nosec G302 -- a folder
-	}
-	must.OK(os.Chmod(w.root, 0o500)) // #nosec G302 -- likewise
+}
+
+func (w *worker) readOnly() bool {
+	return ptr.Deref(ptr.Deref(w.container().SecurityContext, corev1.SecurityContext{}).ReadOnlyRootFilesystem, false)
 }

@@ -12,13 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
@@ -26,30 +23,13 @@ import (
 // payload is the content of a volume: files by path.
 type payload map[string]string
 
-// written is what a directory of the container holds: a folder with the content of a volume.
-type written struct {
-	content payload
-	folder  string
-}
-
-type token struct {
-	value string
-	due   time.Time // when to request a new one
-}
-
 // mount writes the mounted volumes whose content has changed.
 func (w *worker) mount(ctx context.Context) {
 	pod := w.latest()
-	mounts := slices.Clone(pod.Spec.Containers[0].VolumeMounts)
-	// A mount in the directory of another mount must be written after it.
-	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
-	for _, m := range mounts {
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) // the API server requires it
 		dir := filepath.Join(w.root, filepath.FromSlash(m.MountPath))
 		must.OK(os.MkdirAll(dir, 0o700))
-		if pod.Spec.Volumes[i].EmptyDir != nil {
-			continue
-		}
 		if err := must.Catch(func() { w.write(dir, w.content(ctx, pod, &pod.Spec.Volumes[i])) }); err != nil {
 			must.Fail("MountVolume.SetUp failed for volume %q: %w", m.Name, err)
 		}
@@ -58,18 +38,23 @@ func (w *worker) mount(ctx context.Context) {
 
 // content returns the current content of a volume.
 func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) payload {
+	core := w.node.client.CoreV1()
 	if s := v.Secret; s != nil {
-		return project(w.node.secret(ctx, pod.Namespace, s.SecretName, s.Optional), s.Items, s.Optional)
+		data := map[string]string{}
+		for key, value := range must.Get(core.Secrets(pod.Namespace).Get(ctx, s.SecretName, metav1.GetOptions{})).Data {
+			data[key] = string(value)
+		}
+		return project(data, s.Items)
 	}
+	must.Be(v.Projected != nil, "process nodes support only secret and projected volumes")
 	all := payload{}
 	for _, source := range v.Projected.Sources {
 		switch {
 		case source.ServiceAccountToken != nil:
-			all[source.ServiceAccountToken.Path] = w.token(ctx, pod, source.ServiceAccountToken)
+			all[source.ServiceAccountToken.Path] = w.tokenOf(ctx, pod, source.ServiceAccountToken.ExpirationSeconds)
 		case source.ConfigMap != nil:
-			c, err := w.node.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, source.ConfigMap.Name, metav1.GetOptions{})
-			allow(err, source.ConfigMap.Optional)
-			maps.Copy(all, project(c.Data, source.ConfigMap.Items, source.ConfigMap.Optional))
+			c := must.Get(core.ConfigMaps(pod.Namespace).Get(ctx, source.ConfigMap.Name, metav1.GetOptions{}))
+			maps.Copy(all, project(c.Data, source.ConfigMap.Items))
 		case source.DownwardAPI != nil:
 			for _, item := range source.DownwardAPI.Items {
 				must.Be(item.FieldRef != nil, "process nodes support only fieldRef in the downward API: %s", item.Path)
@@ -82,57 +67,30 @@ func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 	return all
 }
 
-// secret returns a Secret's data; none when it is optional and does not exist.
-func (n *Node) secret(ctx context.Context, namespace, name string, optional *bool) map[string]string {
-	s, err := n.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-	allow(err, optional)
-	data := map[string]string{}
-	for k, v := range s.Data {
-		data[k] = string(v)
-	}
-	return data
-}
-
-// allow fails unless there is no error, or an optional object does not exist.
-func allow(err error, optional *bool) {
-	if !apierrors.IsNotFound(err) || !ptr.Deref(optional, false) {
-		must.OK(err)
-	}
-}
-
-// token returns a service account token that is bound to the Pod. It requests a new one
-// after four fifths of the token's lifetime.
-func (w *worker) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) string {
-	held, ok := w.tokens[p.Audience]
-	if !ok || time.Now().After(held.due) {
+// tokenOf returns the service account token of the Pod. The API server gives tokens that a kubelet requests for an hour a
+// lifetime of a year, so it is requested once.
+func (w *worker) tokenOf(ctx context.Context, pod *corev1.Pod, seconds *int64) string {
+	if w.token == "" {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: p.ExpirationSeconds,
+			ExpirationSeconds: seconds,
 			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 		}}
-		if p.Audience != "" {
-			request.Spec.Audiences = []string{p.Audience}
-		}
 		accounts := w.node.client.CoreV1().ServiceAccounts(pod.Namespace)
-		answer := must.Get(accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{}))
-		life := time.Until(answer.Status.ExpirationTimestamp.Time)
-		held = token{value: answer.Status.Token, due: time.Now().Add(life * 4 / 5)}
-		w.tokens[p.Audience] = held
+		w.token = must.Get(accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})).Status.Token
 	}
-	return held.value
+	return w.token
 }
 
 // project returns the keys of a Secret or ConfigMap that a volume contains.
-func project(data map[string]string, items []corev1.KeyToPath, optional *bool) payload {
+func project(data map[string]string, items []corev1.KeyToPath) payload {
 	if len(items) == 0 {
 		return data
 	}
 	all := payload{}
 	for _, item := range items {
 		value, ok := data[item.Key]
-		must.Be(ok || ptr.Deref(optional, false), "references non-existent key: %s", item.Key)
-		if ok {
-			all[item.Path] = value
-		}
+		must.Be(ok, "references non-existent key: %s", item.Key)
+		all[item.Path] = value
 	}
 	return all
 }
@@ -141,8 +99,7 @@ func project(data map[string]string, items []corev1.KeyToPath, optional *bool) p
 // which is replaced in one step. So programs that watch the files see changes as on a real node. Links of files that no longer
 // exist lead nowhere.
 func (w *worker) write(dir string, content payload) {
-	was, ok := w.written[dir]
-	if ok && maps.Equal(was.content, content) {
+	if was, ok := w.written[dir]; ok && maps.Equal(was, content) {
 		return
 	}
 	fresh := must.Get(os.MkdirTemp(dir, "..v-"))
@@ -155,11 +112,12 @@ func (w *worker) write(dir string, content payload) {
 			must.OK(err)
 		}
 	}
+	was, err := os.Readlink(filepath.Join(dir, "..data"))
 	must.OK(os.Symlink(filepath.Base(fresh), fresh+".link"))
 	must.OK(os.Rename(fresh+".link", filepath.Join(dir, "..data")))
-	w.written[dir] = written{content, fresh}
-	if ok {
-		must.OK(os.RemoveAll(was.folder))
+	w.written[dir] = content
+	if err == nil {
+		must.OK(os.RemoveAll(filepath.Join(dir, was)))
 	}
 }
 

@@ -33,8 +33,8 @@ type worker struct {
 	// binary runs in place of the image; it is program in the container, whose user is uid.
 	binary, program string
 	uid, gid        int64
-	tokens          map[string]token   // by audience
-	written         map[string]written // by directory
+	token           string             // of the service account
+	written         map[string]payload // by directory
 
 	// life is cancelled to end the Pod.
 	life    context.Context
@@ -59,18 +59,14 @@ const (
 func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
 	dir := filepath.Join(n.dir, "pods", string(pod.UID))
 	w := &worker{
-		node: n, pod: pod, root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "log"), podIP: n.o.Address,
-		tokens: map[string]token{}, changed: make(chan struct{}, 1),
+		node: n, pod: pod, root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "log"), podIP: n.o.Address, changed: make(chan struct{}, 1),
 	}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !pod.Spec.HostNetwork {
 		w.podIP = NewPodIP(ctx)
 	}
-	c := w.container()
-	w.status = corev1.ContainerStatus{
-		Name: c.Name, Image: c.Image, Started: ptr.To(false),
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-	}
+	w.status.Name, w.status.Image = w.container().Name, w.container().Image
+	w.wait("ContainerCreating", "")
 	w.update(pod)
 	return w
 }
@@ -85,13 +81,8 @@ func (w *worker) latest() *corev1.Pod {
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.pod = pod
-	denied := w.status.Ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
-	})
 	w.mu.Unlock()
-	if denied { // the node lifecycle controller does that when the node's heartbeats were late
-		w.notify()
-	}
+	w.notify() // the node lifecycle controller sets Ready to False when the node's heartbeats were late
 	if pod.DeletionTimestamp != nil {
 		w.end()
 	}
@@ -152,7 +143,6 @@ func (w *worker) supervise(ctx context.Context) {
 			continue // the first restart is immediate
 		}
 		w.wait("CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", backoff, w.container().Name, w.name()))
-		w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", w.container().Name, w.name()))
 		if !sleep(ctx, backoff) {
 			return
 		}
@@ -165,14 +155,14 @@ func (w *worker) supervise(ctx context.Context) {
 func (w *worker) prepare(ctx context.Context) (ok bool) {
 	if reason, message := w.refuses(); reason != "" {
 		w.wait(reason, message)
-		w.event(corev1.EventTypeWarning, "Failed", "Error: "+reason+": "+message)
+		w.warn("Failed", "Error: "+reason+": "+message)
 		<-ctx.Done()
 		return false
 	}
 	for last := ""; ; {
 		err := must.Catch(func() {
 			w.buildRoot()
-			w.written = map[string]written{}
+			w.written = map[string]payload{}
 			w.mount(ctx)
 			w.sealRoot()
 		})
@@ -181,7 +171,7 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 		}
 		if err.Error() != last {
 			last = err.Error()
-			w.event(corev1.EventTypeWarning, "FailedMount", last)
+			w.warn("FailedMount", last)
 		}
 		if !sleep(ctx, retryPeriod) {
 			return false
@@ -192,8 +182,7 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 // imageUser is the user of every image, as in the Dockerfile.
 const imageUser int64 = 65532
 
-// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it: it
-// refuses every field of the spec that would otherwise be ignored silently.
+// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it.
 func (w *worker) refuses() (reason, message string) {
 	spec, c := &w.latest().Spec, w.container()
 	repository := repositoryOf(c.Image)
@@ -201,45 +190,16 @@ func (w *worker) refuses() (reason, message string) {
 	if w.binary == "" {
 		w.binary = w.node.o.Images[repository]
 	}
-	if w.binary == "" {
-		return "ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s",
-			strings.Join(slices.Sorted(maps.Keys(w.node.o.Images)), ", "), c.Image)
-	}
 	inPod, own := ptr.Deref(spec.SecurityContext, corev1.PodSecurityContext{}), ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
 	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser), imageUser), ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
-	other := func(p *corev1.Probe) bool {
-		return p != nil && (p.HTTPGet == nil || p.HTTPGet.Host != "" || len(p.HTTPGet.HTTPHeaders) > 0)
-	}
-	for _, no := range []struct {
-		is  bool
-		why string
-	}{
-		{w.uid == 0 && ptr.Deref(or(own.RunAsNonRoot, inPod.RunAsNonRoot), false), "container's runAsUser breaks non-root policy"},
-		{len(spec.InitContainers) > 0, "process nodes run no init containers"},
-		{len(spec.Containers) != 1, fmt.Sprintf("process nodes run Pods of one container, not of %d", len(spec.Containers))},
-		{c.Lifecycle != nil, "process nodes run no lifecycle hooks"},
-		{len(c.VolumeDevices) > 0 || len(c.EnvFrom) > 0, "process nodes have no block devices and no envFrom"},
-		{
-			other(c.StartupProbe) || other(c.LivenessProbe) || other(c.ReadinessProbe),
-			"process nodes support only httpGet probes without host and headers",
-		},
-		{spec.HostPID || spec.HostIPC, "process nodes share no host namespaces"},
-	} {
-		if no.is {
-			return "CreateContainerConfigError", no.why
-		}
-	}
-	for i := range spec.Volumes {
-		if v := &spec.Volumes[i]; v.Secret == nil && v.Projected == nil && v.EmptyDir == nil {
-			return "CreateContainerConfigError", "process nodes support only secret, projected and emptyDir volumes: " + v.Name + " is none of these"
-		}
-	}
-	mounted := map[string]bool{}
-	for _, m := range c.VolumeMounts {
-		if mounted[m.Name] || m.SubPath != "" || m.SubPathExpr != "" {
-			return "CreateContainerConfigError", "process nodes mount a volume once and have no subPath mounts: volume " + m.Name
-		}
-		mounted[m.Name] = true
+	switch {
+	case w.binary == "":
+		return "ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s",
+			strings.Join(slices.Sorted(maps.Keys(w.node.o.Images)), ", "), c.Image)
+	case w.uid == 0 && ptr.Deref(or(own.RunAsNonRoot, inPod.RunAsNonRoot), false):
+		return "CreateContainerConfigError", "container's runAsUser breaks non-root policy"
+	case len(spec.InitContainers) > 0, len(spec.Containers) > 1, len(c.EnvFrom) > 0, c.Lifecycle != nil:
+		return "CreateContainerConfigError", "process nodes run Pods of one container, without envFrom and lifecycle hooks"
 	}
 	return "", ""
 }
@@ -264,8 +224,8 @@ func (w *worker) container() *corev1.Container { return &w.latest().Spec.Contain
 
 func (w *worker) name() string { p := w.latest(); return p.Namespace + "/" + p.Name }
 
-func (w *worker) event(kind, reason, message string) {
-	w.node.recorder.Event(w.latest(), kind, reason, message)
+func (w *worker) warn(reason, message string) {
+	w.node.recorder.Event(w.latest(), corev1.EventTypeWarning, reason, message)
 }
 
 // logFile returns the log of the latest run.

@@ -114,7 +114,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	}()
 	defer must.Return(&err)
 	e.Cluster = must.Get(realnode.StartCluster(ctx, realnode.ClusterOptions{
-		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
+		Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	}))
 	e.undo = append(e.undo, e.Stop)
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -46,7 +45,7 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) (_ *pr
 	module := must.Get(plane.ModuleDir())
 	p := &programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
 	for _, m := range minors {
-		p.Planes[m] = must.Get(plane.Ensure(ctx, m, program.Print(stderr)))
+		p.Planes[m] = must.Get(plane.Ensure(ctx, m, stderr))
 	}
 	_, _ = fmt.Fprintln(stderr, "Building the programs and images.")
 	p.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}))

@@ -24,8 +24,7 @@ import (
 
 // ClusterOptions configures a cluster of real nodes.
 type ClusterOptions struct {
-	Minor  plane.Minor
-	Binary string // the multi-call binary of that minor
+	Binary string // the multi-call binary
 	// Images are the image archives that every node imports.
 	Images []string
 	// Gateway is the router's address in the nodes' network, where the API server listens.
@@ -57,7 +56,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	c := &Cluster{o: o, dir: dir}
 	must.OK(newNetwork(ctx, o.Gateway, o.Public...))
 	c.Plane = must.Get(plane.Start(ctx, plane.Options{
-		Minor: o.Minor, Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
+		Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
 	}))
 	c.Client, err = kubernetes.NewForConfig(must.Get(c.AdminConfig()))
 	return c, err

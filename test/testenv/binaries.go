@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -94,12 +95,12 @@ func useBuild(dir string, now time.Time) (err error) {
 }
 
 // Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds it.
-func Helm(ctx context.Context, report func(program.Progress)) (_ string, err error) {
+func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
 	helm := program.Program{
 		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3",
 		Source: source, Package: "helm.sh/helm/v3/cmd/helm", LDFlags: "-s -w",
 	}
-	return helm.Ensure(ctx, report)
+	return helm.Ensure(ctx, out)
 }

@@ -56,6 +56,6 @@ func run(ctx context.Context, args []string) {
 			fmt.Println(name, map[bool]string{true: "built", false: "missing"}[there])
 			continue
 		}
-		fmt.Println(must.Get(p.Ensure(ctx, program.Print(os.Stderr))))
+		fmt.Println(must.Get(p.Ensure(ctx, os.Stderr)))
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -109,7 +108,7 @@ func (p *Player) Build(ctx context.Context) {
 	p.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: p.binDir, LDFlags: p.ldflags, Building: func(name string) {
 		p.Printf("  building %s\n", name)
 	}}))
-	p.Plane = must.Get(plane.Ensure(ctx, plane.Newest, program.Print(p.Out)))
+	p.Plane = must.Get(plane.Ensure(ctx, plane.Newest, p.Out))
 }
 
 // Start starts a cluster without nodes, which the end stops.

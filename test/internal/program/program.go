@@ -18,8 +18,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,31 +43,6 @@ type Program struct {
 	LDFlags string
 }
 
-// Progress is the state of a build.
-type Progress struct {
-	Program Program
-	Elapsed time.Duration
-	// Waiting is true while another process builds the same program.
-	Waiting bool
-	// Finished is true in the last report of a build that succeeded.
-	Finished bool
-	// Done counts the compiled packages of Total. Total is 0 while modules are downloaded.
-	Done, Total int
-}
-
-func (p Progress) String() string {
-	switch took := p.Elapsed.Round(time.Second); {
-	case p.Waiting:
-		return fmt.Sprintf("another process builds it, waiting (%s)", took)
-	case p.Total == 0:
-		return fmt.Sprintf("fetching Go modules (%s)", took)
-	case p.Done >= p.Total:
-		return fmt.Sprintf("%d of %d packages, linking (%s)", p.Total, p.Total, took)
-	default:
-		return fmt.Sprintf("%d of %d packages (%s)", p.Done, p.Total, took)
-	}
-}
-
 // Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
 // exists.
 func (p Program) Cached(ctx context.Context) (path string, there bool, err error) {
@@ -80,58 +53,40 @@ func (p Program) Cached(ctx context.Context) (path string, there bool, err error
 	return path, err == nil, nil
 }
 
-// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes. When
-// several processes call Ensure at the same time, one builds and the others wait. Meanwhile report is called about once
-// a second; it may be nil.
-func (p Program) Ensure(ctx context.Context, report func(Progress)) (_ string, err error) {
+// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes, and writes
+// the progress to out. When several processes call Ensure at the same time, one builds and the others wait.
+func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	path, there, err := p.Cached(ctx)
 	if err != nil || there {
 		return path, err
 	}
-	send := func(now Progress) {
-		if report != nil {
-			now.Program = p
-			report(now)
-		}
-	}
-	cache := filepath.Dir(filepath.Dir(path))
+	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
+	cache, report := filepath.Dir(filepath.Dir(path)), printer(out)
 	must.OK(os.MkdirAll(cache, 0o750))
-	start := time.Now()
-	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() {
-		send(Progress{Elapsed: time.Since(start), Waiting: true})
-	}))
+	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() { report(false, "waiting for another process, which builds it") }))
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := p.build(ctx, path, send); err != nil {
+	if err := p.build(ctx, path, report); err != nil {
 		return "", fmt.Errorf("build %s: %w", p.What, err)
 	}
-	send(Progress{Elapsed: time.Since(start), Finished: true})
+	report(true, "built")
 	return path, nil
 }
 
 // cacheDir returns the folder of the program. Its name depends on everything that the program is built from.
 func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 	defer must.Return(&err)
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no cache folder for %s: %w", p.What, err)
-	}
+	base := must.Get(os.UserCacheDir())
 	sum := sha256.New()
 	must.OK(filepath.WalkDir(p.Source, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := os.ReadFile(path) // #nosec G122 G304 -- files of this checkout
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(p.Source, path)
-		if err == nil {
-			_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(name), len(b), b)
-		}
+		b := must.Get(os.ReadFile(path)) // #nosec G122 G304 -- files of this checkout
+		_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(must.Get(filepath.Rel(p.Source, path))), len(b), b)
 		return err
 	}))
 	goVersion := must.Get(Go(ctx, p.Source, "env", "GOVERSION"))
@@ -142,27 +97,15 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 // build compiles with its own build cache: Kubernetes alone would add gigabytes to the
 // user's. The cache is removed after a success and kept after a failure, so that the
 // next attempt continues from there.
-func (p Program) build(ctx context.Context, path string, report func(Progress)) (err error) {
+func (p Program) build(ctx context.Context, path string, report func(last bool, state string)) (err error) {
 	defer must.Return(&err)
 	cache := filepath.Dir(filepath.Dir(path))
 	goCache := filepath.Join(cache, "gocache-"+p.Release)
 	work := must.Get(os.MkdirTemp(cache, "build-"))
 	defer func() { _ = os.RemoveAll(work) }()
 
-	var done, total atomic.Int64
-	start := time.Now()
-	reporting, stop := context.WithCancel(ctx)
-	var reports sync.WaitGroup
-	reports.Go(func() {
-		wait.UntilWithContext(reporting, func(context.Context) {
-			report(Progress{Elapsed: time.Since(start), Done: int(done.Load()), Total: int(total.Load())})
-		}, time.Second)
-	})
-	defer func() { stop(); reports.Wait() }()
-
-	list := must.Get(Go(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package))
-	total.Store(int64(strings.Count(list, "\n")))
-
+	report(false, "fetching Go modules")
+	total := strings.Count(must.Get(Go(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package)), "\n")
 	cmd := goCommand(ctx, p.Source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
 		"-ldflags", p.LDFlags, "-o", filepath.Join(work, p.Name), p.Package)
 	cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
@@ -171,22 +114,20 @@ func (p Program) build(ctx context.Context, path string, report func(Progress)) 
 	must.OK(cmd.Start())
 	// A lower priority, so that the machine stays usable during the build.
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
-	failure := countPackages(out, &done)
+	failure := follow(out, func(done int) { report(false, fmt.Sprintf("%d of %d packages", done, total)) })
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", errors.Join(ctx.Err(), err), failure)
 	}
 	must.OK(os.RemoveAll(filepath.Dir(path)))
-	if err := os.Chmod(work, 0o750); err != nil { // #nosec G302 -- a folder
-		return err
-	}
+	must.OK(os.Chmod(work, 0o750)) // #nosec G302 -- a folder
 	must.OK(os.Rename(work, filepath.Dir(path)))
 	return os.RemoveAll(goCache)
 }
 
-// countPackages counts the lines that are package paths and returns the last 20 of the other lines.
-func countPackages(r io.Reader, n *atomic.Int64) string {
+// follow counts the lines that are package paths and returns the last 20 of the other lines.
+func follow(r io.Reader, report func(done int)) string {
 	var other []string
-	lines := bufio.NewScanner(r)
+	done, lines := 0, bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		switch line := lines.Text(); {
@@ -194,7 +135,8 @@ func countPackages(r io.Reader, n *atomic.Int64) string {
 		case strings.HasPrefix(line, "#"), strings.ContainsAny(line, " :"):
 			other = append(other, line)
 		default:
-			n.Add(1)
+			done++
+			report(done)
 		}
 	}
 	return strings.Join(other[max(0, len(other)-20):], "\n")
@@ -242,28 +184,23 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 // printPeriod is the time between lines where the output is not a terminal, which cannot redraw a line.
 const printPeriod = 15 * time.Second
 
-// Print returns a function that writes progress to w: first what is built and how
-// long that takes, then, on a terminal, one line that is redrawn, elsewhere a line
-// every printPeriod.
-func Print(w io.Writer) func(Progress) {
-	f, ok := w.(*os.File)
+// printer returns a function that writes the state of a build: on a terminal one line that is redrawn, elsewhere a line
+// every printPeriod, and the last one.
+func printer(out io.Writer) func(last bool, state string) {
+	f, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd())) // #nosec G115 -- a descriptor fits
-	said, first := -printPeriod, true
-	return func(p Progress) {
-		if first {
-			first = false
-			_, _ = fmt.Fprintf(w, "Building %s from source. This takes %s, once; the result is cached.\n", p.Program.What, p.Program.Takes)
+	start, said := time.Now(), time.Time{}
+	return func(last bool, state string) {
+		line, end := fmt.Sprintf("  %s (%s)", state, time.Since(start).Round(time.Second)), "\n"
+		if terminal {
+			line = "\r\033[K" + line
+			if !last {
+				end = ""
+			}
+		} else if !last && time.Since(said) < printPeriod {
+			return
 		}
-		switch {
-		case terminal && p.Finished:
-			_, _ = fmt.Fprintf(w, "\r\033[K  built in %s\n", p.Elapsed.Round(time.Second))
-		case p.Finished:
-			_, _ = fmt.Fprintf(w, "  built in %s\n", p.Elapsed.Round(time.Second))
-		case terminal:
-			_, _ = fmt.Fprintf(w, "\r\033[K  %s", p)
-		case p.Elapsed-said >= printPeriod:
-			said = p.Elapsed
-			_, _ = fmt.Fprintf(w, "  %s\n", p)
-		}
+		said = time.Now()
+		_, _ = fmt.Fprint(out, line, end)
 	}
 }
