@@ -54,43 +54,42 @@ func TestFenceFollowsRenewals(t *testing.T) {
 	f := NewFence(c)
 	require.NoError(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), "without leader election everything is allowed")
 	f.Guard(theLease)
-	leads := func() bool {
+	const node, stale = "/api/v1/nodes/n", "this replica may no longer lead: its lease was renewed 15s ago"
+	for _, step := range []struct {
+		name         string
+		after        time.Duration
+		status       int // the API server's answer
+		method, path string
+		err          string // contained in the error; the request is not sent
+		leads        bool   // afterwards
+	}{
+		{"no renewal yet", 0, 200, http.MethodPatch, node, errStale.Error(), false},
+		{"reads are always allowed", 0, 200, http.MethodGet, "/api/v1/nodes", "", false},
+		{"a conflict", 0, 409, http.MethodPut, leases + "/ccm", "", false},
+		{"created", 0, 201, http.MethodPost, leases, "", true},
+		{"somebody else has written the lease, perhaps to take it", 0, 409, http.MethodPut, leases + "/ccm", "", false},
+		{"renewed", 10 * time.Second, 200, http.MethodPut, leases + "/ccm", "", true},
+		{"nearly too old", 14 * time.Second, 200, http.MethodDelete, node, "", true},
+		{"too old", time.Second, 200, http.MethodDelete, node, stale, false},
+		{"a write to another lease is not a renewal", 0, 200, http.MethodPut, leases + "/other", stale, false},
+		{"renewals are allowed, otherwise it could never lead again", 0, 200, http.MethodPut, leases + "/ccm", "", true},
+	} {
+		c.Step(step.after)
+		a.status = step.status
+		sent := len(a.seen)
+		err := a.do(t, f, step.method, step.path)
+		if step.err == "" {
+			require.NoError(t, err, step.name)
+			sent++
+		} else {
+			require.ErrorContains(t, err, step.err, step.name)
+		}
+		assert.Len(t, a.seen, sent, step.name)
 		leave, err := f.Enter()
-		if err == nil {
+		if assert.Equal(t, step.leads, err == nil, step.name); err == nil {
 			leave()
 		}
-		return err == nil
 	}
-	assert.False(t, leads())
-	require.ErrorIs(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), errStale)
-	require.NoError(t, a.do(t, f, http.MethodGet, "/api/v1/nodes"), "reads are always allowed")
-
-	a.status = http.StatusConflict
-	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
-	assert.False(t, leads(), "the update failed with a conflict")
-	a.status = http.StatusCreated
-	require.NoError(t, a.do(t, f, http.MethodPost, leases))
-	assert.True(t, leads())
-	a.status = http.StatusConflict
-	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
-	assert.False(t, leads(), "somebody else has written the lease, perhaps to take it")
-	c.Step(10 * time.Second)
-	a.status = http.StatusOK
-	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
-	c.Step(14 * time.Second)
-	require.NoError(t, a.do(t, f, http.MethodDelete, "/api/v1/nodes/n"))
-	assert.True(t, leads())
-
-	c.Step(time.Second)
-	seen := len(a.seen)
-	const stale = "this replica may no longer lead: its lease was renewed 15s ago"
-	require.EqualError(t, a.do(t, f, http.MethodDelete, "/api/v1/nodes/n"), stale)
-	_, err := f.Enter()
-	require.EqualError(t, err, stale)
-	require.EqualError(t, a.do(t, f, http.MethodPut, leases+"/other"), stale, "a write to another lease is not a renewal")
-	assert.Len(t, a.seen, seen)
-	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"), "renewals are allowed, otherwise it could never lead again")
-	assert.True(t, leads())
 }
 
 func TestCloseWaitsForWrites(t *testing.T) {
@@ -111,13 +110,6 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	require.NoError(t, f.Close(t.Context()))
 	f.Guard(theLease)
 	require.ErrorIs(t, (&api{}).do(t, f, http.MethodPut, leases+"/ccm"), errClosed, "the lease is not taken back")
-}
-
-func held(by string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, LeaseDurationSeconds: ptr.To(int32(15)), LeaseTransitions: ptr.To(int32(3))},
-	}
 }
 
 func TestHandOver(t *testing.T) {
@@ -155,23 +147,21 @@ func TestHandOver(t *testing.T) {
 				require.NoError(t, err)
 				cancel()
 			}
-			kube := fake.NewClientset(held(c.holder))
+			kube := fake.NewClientset(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm"},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &c.holder, LeaseTransitions: ptr.To(int32(3))},
+			})
 			if c.fails != nil {
 				kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
 			}
-			err := f.HandOver(ctx, kube.CoordinationV1())
-			if c.err != "" {
+			if err := f.HandOver(ctx, kube.CoordinationV1()); c.err != "" {
 				require.ErrorContains(t, err, c.err)
 			} else {
 				require.NoError(t, err)
 			}
 			now, err := kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
 			require.NoError(t, err)
-			want := c.holder
-			if c.released {
-				want = ""
-			}
-			assert.Equal(t, want, *now.Spec.HolderIdentity)
+			assert.Equal(t, map[bool]string{false: c.holder, true: ""}[c.released], *now.Spec.HolderIdentity)
 			assert.EqualValues(t, 3, *now.Spec.LeaseTransitions)
 		})
 	}

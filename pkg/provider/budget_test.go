@@ -6,7 +6,7 @@ package provider
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // snapshots are reads that all Services share; they have budgets of their own.
@@ -29,16 +31,21 @@ func count(calls []string, command string) int {
 	return len(calls) - len(without(calls, command))
 }
 
-func someOrTen(n int) []int {
-	var ports []int
-	for i := range n {
-		ports = append(ports, 8000+i)
-	}
-	return ports
+func someOrTen(n int) []int { return numbers(8000, n) }
+
+// spend returns the calls of some work. Apart from shared reads and polls of jobs they are at most as many as the budget allows.
+func (env *serviceEnv) spend(what string, budget int, do func(), shared ...string) []string {
+	env.t.Helper()
+	env.reset()
+	do()
+	calls := env.calls()
+	own := without(calls, shared...)
+	env.t.Logf("%-28s %4d calls, budget %4d, shared %d, polls %d", what, len(own), budget, len(calls)-len(own), env.Ledger().Count(testenv.Polls...))
+	assert.LessOrEqual(env.t, len(own), budget, "%s:\n%s", what, tally(own))
+	return calls
 }
 
-// The budgets of calls, polls of jobs apart. They are upper bounds: the test
-// logs what it was.
+// The budgets of calls are upper bounds: the test logs what it was.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 10, 50} {
@@ -47,20 +54,15 @@ func TestBudget(t *testing.T) {
 			env.create("web", someOrTen(n))
 			spend := func(what string, budget int, do func()) []string {
 				t.Helper()
-				env.reset()
-				do()
-				calls := env.calls()
-				own := without(calls, snapshots...)
-				t.Logf("%-28s %3d calls, budget %3d, snapshots %d, polls %d\n%s", what, len(own), budget, len(calls)-len(own), env.Ledger().Count(testenv.Polls...), tally(own))
-				assert.LessOrEqual(t, len(own), budget, "%s: %v", what, own)
-				return calls
+				return env.spend(what, budget, do, snapshots...)
 			}
+			sync := func() { env.mustSync("web") }
 			// Without any other Service or Node having been looked at, the two snapshots come on top.
 			created := 6 + 2*n
 			if n > 1 {
 				created++ // one list of rules in place of the results of 2n jobs, which count as polls
 			}
-			spend("create", created, func() { env.mustSync("web") })
+			spend("create", created, sync)
 			if n > 1 {
 				asked := map[string]bool{} // how often is TestTenJobsShareTheirPolls' matter: that depends on the machine here
 				for _, c := range env.Ledger().Find("queryAsyncJobResult", "ccm") {
@@ -69,25 +71,16 @@ func TestBudget(t *testing.T) {
 				assert.LessOrEqual(t, len(asked), 3+2, "jobs that are asked one by one: address, tags, firewall rule, one that is alone, the last one")
 				assert.Equal(t, 2, env.Ledger().Count("listLoadBalancerRules"), "a look for rules before, and the proof")
 			}
-			calls := spend("sync again", 0, func() { env.mustSync("web") })
-			assert.Empty(t, calls)
+			assert.Empty(t, spend("sync again", 0, sync))
 			env.advance(6 * time.Minute)
-			spend("sync after the drift period", 3, func() { env.mustSync("web") })
-			calls = spend("update, same nodes", 0, func() {
-				env.update("web", "w2", "w1")
-			})
-			assert.Empty(t, calls)
-			calls = spend("a node joins", n, func() {
-				env.update("web", "w1", "w2", "w3")
-			})
-			assert.LessOrEqual(t, count(calls, "listVirtualMachines"), 1)
-			spend("a node leaves", n, func() {
-				env.update("web", "w1", "w2")
-			})
+			spend("sync after the drift period", 3, sync)
+			assert.Empty(t, spend("update, same nodes", 0, func() { env.update("web", "w2", "w1") }))
+			assert.LessOrEqual(t, count(spend("a node joins", n, func() { env.update("web", "w1", "w2", "w3") }), "listVirtualMachines"), 1)
+			spend("a node leaves", n, func() { env.update("web", "w1", "w2") })
 			// A restart forgets the members; They are read rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
 			env.noticed()
-			spend("restart", 3+min(n, 5), func() { env.mustSync("web") })
+			spend("restart", 3+min(n, 5), sync)
 			spend("add a port", 5, func() {
 				env.changed(func(s *corev1.Service) {
 					s.Spec.Ports = append(s.Spec.Ports, servicePorts(9999)...)
@@ -99,20 +92,32 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// withNodes adds n VMs named n0, n1 ... to the network, and room for many addresses.
-func withNodes(n int) envOption {
-	return func(_ *serviceEnv, w *string) {
-		var vms strings.Builder
-		vms.WriteString("virtualMachines:\n")
-		for i := range n {
-			fmt.Fprintf(&vms, "  - {name: n%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 4+i/200, 10+i%200)
+// The budgets of forwarded ports: F forwardings cost F calls beside those that every Service costs.
+func TestBudgetOfForwards(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 10} {
+		env := newEnv(t)
+		env.create("web", nil, withUDP(someOrTen(n)...))
+		spend := func(what string, budget int, do func()) {
+			t.Helper()
+			env.spend(what, budget, do, append(snapshots, "listApis")...)
 		}
-		*w = strings.Replace(*w, "virtualMachines:\n", vms.String(), 1)
-		*w = strings.Replace(*w, "cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10", "cidr: 10.1.0.0/16, sourceNAT: 203.0.113.10", 1)
-		*w = limitedTo(*w, -1)
+		sync := func() { env.mustSync("web") }
+		// The address takes 3, looking for rules of the same name, the tags, the firewall and its tags one each.
+		spend("create", 7+n, sync)
+		spend("sync again", 0, sync)
+		env.advance(6 * time.Minute)
+		spend("sync after the drift period", 4, sync)
+		was := env.ledTo(env.ip("web"))[0]
+		spend("failover", n, func() { env.update("web", map[string]string{"w1": "w2", "w2": "w1"}[was]) })
+		assert.Equal(t, n, count(env.calls(), "updatePortForwardingRule"))
+		env.restart()
+		spend("restart", 4, sync)
+		spend("delete", 5, func() { require.NoError(t, env.remove("web")) })
 	}
 }
 
+// nodesUpTo are the Nodes of the VMs of withVMs.
 func nodesUpTo(n int) []*corev1.Node {
 	var names []string
 	for i := range n {
@@ -121,11 +126,7 @@ func nodesUpTo(n int) []*corev1.Node {
 	return nodesNamed(names...)
 }
 
-// each runs work on all Services, some at a time.
-func (env *serviceEnv) each(n int, work func(name string) error) {
-	env.t.Helper()
-	workqueue.ParallelizeUntil(env.t.Context(), 10, n, func(i int) { assert.NoError(env.t, work(fmt.Sprintf("web%d", i))) })
-}
+func pages(n int) int { return (n + 499) / 500 }
 
 // What many Services and nodes cost: a restart and a round of the drift loop by whole lists, a node event by what
 // changes and no more.
@@ -137,44 +138,107 @@ func TestBudgetAtScale(t *testing.T) {
 	}
 	for _, size := range sizes {
 		parallel(t, fmt.Sprintf("%d Services of %d ports, %d nodes", size.services, size.ports, size.nodes), func(t *testing.T) {
-			env := newEnv(t, withNodes(size.nodes+1))
+			env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size.nodes+1) }))
+			s, n, v := size.services, size.ports, size.nodes+1+7
 			nodes := nodesUpTo(size.nodes)
-			env.createMany(size.services, someOrTen(size.ports))
+			for i := range s {
+				env.create(fmt.Sprintf("web%d", i), someOrTen(n))
+			}
 			env.setNodes(nodes)
 			env.noticed()
-			ensure := env.attempt
-			spend := func(what string, budget int, do func()) {
-				t.Helper()
-				env.reset()
-				do()
-				calls := env.calls()
-				t.Logf("%-22s %5d calls, budget %5d", what, len(calls), budget)
-				assert.LessOrEqual(t, len(calls), budget, what)
+			all := func() { // some at a time
+				workqueue.ParallelizeUntil(t.Context(), 10, s, func(i int) { assert.NoError(t, env.attempt(fmt.Sprintf("web%d", i))) })
 			}
-			s, n, v := size.services, size.ports, size.nodes+1+7
 			rules := s*n + 2
-			pages := func(x int) int { return (x + 499) / 500 }
 			lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1 // rules, firewall, addresses, VMs, network
 			members := min(s*n, v*pages(rules))
 
-			spend("create", s*(7+2*n)+pages(v)+1, func() { env.each(s, ensure) })
+			env.spend("create", s*(7+2*n)+pages(v)+1, all)
 			env.restart()
-			spend("restart", lists+members, func() { env.each(s, ensure) })
-			spend("re-sync", 0, func() { env.each(s, ensure) })
+			env.spend("restart", lists+members, all)
+			env.spend("re-sync", 0, all)
 			env.advance(5 * time.Minute)
-			spend("drift round", lists+members, func() { env.round(0) })
+			env.spend("drift round", lists+members, func() { env.round(0) })
 			// What changes about Nodes most of the time: nothing that matters, in another order.
 			slices.Reverse(nodes)
 			nodes[0] = nodes[0].DeepCopy()
 			nodes[0].ResourceVersion, nodes[0].Labels = "2", map[string]string{"changed": "yes"}
 			nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "changed"}}
 			env.setNodes(nodes)
-			spend("update, same nodes", 0, func() { env.each(s, ensure) })
+			env.spend("update, same nodes", 0, all)
 			env.setNodes(nodesUpTo(size.nodes + 1))
-			spend("a node joins", s*n+pages(v), func() { env.each(s, ensure) })
+			env.spend("a node joins", s*n+pages(v), all)
 			env.setNodes(nodesUpTo(size.nodes))
-			spend("a node leaves", s*n+pages(v), func() { env.each(s, ensure) })
+			env.spend("a node leaves", s*n+pages(v), all)
 			require.NotContains(t, env.event("DriftRepaired"), "repairing")
+		})
+	}
+}
+
+// What Nodes cost, counted by the server, for clusters of all sizes: calls go by the VMs of the account and
+// by time, never by the number of Nodes.
+func TestNodeBudgets(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{10, 100, 1000, 5000} {
+		parallel(t, fmt.Sprint(size), func(t *testing.T) {
+			if size > 1000 && testing.Short() {
+				t.Skip("takes seconds")
+			}
+			env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size) }))
+			vms, err := env.inspect.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+			require.NoError(t, err)
+			nodes := nodesUpTo(size)
+			for i := range nodes {
+				at := slices.IndexFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.Name == nodes[i].Name })
+				nodes[i].Spec.ProviderID = node.ProviderID(node.FormUpstream, vms[at].ID)
+			}
+			instances := env.provider.instances
+			instances.List = func() ([]*corev1.Node, error) { return nodes, nil }
+			round := func(list []*corev1.Node) func() {
+				return func() {
+					var wg sync.WaitGroup
+					for w := range 16 {
+						wg.Go(func() {
+							for i := w; i < len(list); i += 16 {
+								_, err := instances.InstanceMetadata(t.Context(), list[i])
+								assert.NoError(t, err)
+							}
+						})
+					}
+					wg.Wait()
+				}
+			}
+			exactly := func(what string, budget int, do func()) {
+				t.Helper()
+				assert.Len(t, env.spend(what, budget, do), budget, what)
+			}
+			exists := func(i int) bool {
+				there, err := instances.InstanceExists(t.Context(), nodes[i])
+				assert.NoError(t, err)
+				return there
+			}
+			whole := pages(len(vms))
+			exactly("all Nodes at once share a flight", whole, round(nodesUpTo(size)))
+			exactly("a list serves all for its age", 0, round(nodes))
+			exactly("load balancers among them", 0, func() { _, _ = env.provider.inventory.VMs(t.Context(), node.VMAge) })
+			env.advance(node.VMAge + time.Second)
+			exactly("a steady round", whole, round(nodes))
+			env.Admin("stopVirtualMachine", "id", env.vm("n1"))
+			env.advance(node.VMAge + time.Second)
+			exactly("one VM stopped", whole, func() {
+				assert.True(t, exists(1))
+				off, err := instances.InstanceShutdown(t.Context(), nodes[1])
+				require.NoError(t, err)
+				assert.True(t, off)
+			})
+			env.Admin("destroyVirtualMachine", "id", env.vm("n2"))
+			env.advance(node.VMAge + time.Second)
+			exactly("one VM destroyed: the list and the look-up by id", whole+1, func() { assert.False(t, exists(2)) })
+			env.advance(node.MissAge + time.Second)
+			exactly("an unknown id: one look-up, or the list where that is one call as well", 1, func() {
+				_, err := instances.InstanceMetadata(t.Context(), testenv.Node("nobody", node.ProviderID(node.FormUpstream, testenv.VMID(1))))
+				assert.Error(t, err)
+			})
 		})
 	}
 }

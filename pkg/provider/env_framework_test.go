@@ -4,9 +4,15 @@
 package provider
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,21 +21,27 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
 	nodecontroller "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -45,49 +57,24 @@ type frameworkEnv struct {
 	stop  func()
 	// metrics are those of the controller that was started last.
 	metrics *prometheus.Registry
-	// probing says whether kubelets answer, in place of a network.
-	probing atomic.Pointer[func(ctx context.Context, address string) bool]
+	answer  atomic.Pointer[[]string] // in place of CloudStack's to listVirtualMachines, see around
+	silent  sync.Map                 // the nodes whose kubelets do not answer
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
 	named  sync.Map // the entry of an Event's first write by its name
 }
 
-// controllerSetup is the world of a test and the settings of its controller. A test may change the settings between stop
-// and start.
+// controllerSetup is the world of a test and the settings of its controller, which may change between stop and start.
 type controllerSetup struct {
 	simulator.Options
-	world   string
-	project string // whose objects dump describes
-	// noForwards means that the role may not list port forwardings.
-	noForwards bool
-	vpc        bool     // the world has a VPC, which dump describes, too
-	nodes      []string // of the cluster at the beginning
-
-	clusterID string
-	formerIDs string // former-cluster-ids of the cloud-config; none when empty
-	// drift is the drift period. With 24 hours no Service causes the rounds that look for orphans.
-	drift        time.Duration
-	cleanOrphans bool
-	tenancy      string // as JSON; the default policy when empty
-
-	// controllers means that Kubernetes' own controllers of Nodes run, too.
-	controllers, adopt, leaveACLs bool
-	outOfService                  string
-	rate                          float64 // 0 is no limit
-}
-
-// setupOf returns the usual settings for a world.
-func setupOf(world string) controllerSetup {
-	return controllerSetup{world: world, nodes: []string{"w1", "w2"}, clusterID: "test", drift: 24 * time.Hour}
-}
-
-// withFramework runs a test with a CloudStack of the given options and world.
-func withFramework(t *testing.T, o simulator.Options, world string, test func(*frameworkEnv)) {
-	t.Helper()
-	setup := setupOf(world)
-	setup.Options = o
-	withController(t, setup, test)
+	world, project string            // the project whose objects dump describes
+	noForwards     bool              // the role may not list port forwardings
+	vpc            bool              // the world has a VPC, which dump describes, too
+	nodes          []string          // of the cluster at the beginning
+	controllers    bool              // Kubernetes' own controllers of Nodes run, too
+	flags          []string          // of the controller
+	config         map[string]string // keys of the cloud-config beside those of every test
 }
 
 // withController runs a test with a world and a controller that has run for a minute.
@@ -134,20 +121,20 @@ func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Objec
 // start runs the controllers; env.stop ends them and waits until they have ended.
 func (env *frameworkEnv) start() {
 	ctx, cancel := context.WithCancel(env.t.Context())
-	cfg := env.Config(testAPIKey, testSecret)
-	cfg.ClusterID, cfg.RateLimit = env.setup.clusterID, env.setup.rate
-	var err error
-	if former := env.setup.formerIDs; former != "" {
-		cfg, err = cloudconfig.Parse(strings.NewReader(string(cfg.Render()) + "former-cluster-ids = " + former + "\n"))
-		require.NoError(env.t, err)
+	text := string(env.Config(testAPIKey, testSecret).Render())
+	for key, value := range env.setup.config {
+		text += key + " = " + value + "\n"
 	}
+	cfg, err := cloudconfig.Parse(strings.NewReader(text))
+	require.NoError(env.t, err)
 	o := DefaultOptions()
-	o.DriftPeriod, o.CleanOrphans, o.Tenancy = env.setup.drift, env.setup.cleanOrphans, env.setup.tenancy
-	o.AdoptNodes, o.OutOfService, o.ManageNetworkACLs = env.setup.adopt, env.setup.outOfService, !env.setup.leaveACLs
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	require.NoError(env.t, flags.Parse(env.setup.flags))
 	env.metrics = prometheus.NewRegistry()
 	o.RegisterMetrics = env.metrics.MustRegister
-	o.ProbeKubelet = func(ctx context.Context, address string) bool { return (*env.probing.Load())(ctx, address) }
-	env.p, err = New(cfg, o, env.Option())
+	o.ProbeKubelet = env.kubeletAnswers
+	env.p, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)))
 	require.NoError(env.t, err)
 	factory := informers.NewSharedInformerFactory(env.kube, 0)
 	env.p.start(env.kube, ctx.Done())
@@ -168,6 +155,65 @@ func (env *frameworkEnv) start() {
 		factory.Shutdown()
 		synctest.Wait()
 	}
+}
+
+// around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count is the
+// server's ("short") or their own ("without").
+func (env *frameworkEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
+	res, err := send()
+	w := env.answer.Load()
+	if err != nil || w == nil || form.Get("command") != "listVirtualMachines" {
+		return res, err
+	}
+	var body []byte
+	switch kind := (*w)[0]; {
+	case kind != "short" && kind != "without":
+		res.StatusCode, err = strconv.Atoi(kind)
+		body = []byte(strings.Join((*w)[1:], ""))
+	case form.Get("id") != "":
+		return res, nil
+	default:
+		var answer map[string]map[string]any
+		require.NoError(env.t, json.NewDecoder(res.Body).Decode(&answer))
+		list := answer["listvirtualmachinesresponse"]
+		all, _ := list["virtualmachine"].([]any)
+		all = slices.DeleteFunc(all, func(vm any) bool { return slices.Contains(*w, vm.(map[string]any)["name"].(string)) })
+		if list["virtualmachine"] = all; kind == "without" {
+			list["count"] = len(all)
+		}
+		body, err = json.Marshal(answer)
+	}
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return res, err
+}
+
+// kubeletAnswers is the controller's probe of a kubelet, whose address is the Node's name.
+func (env *frameworkEnv) kubeletAnswers(_ context.Context, address string) bool {
+	node, _, _ := strings.Cut(address, ":")
+	_, silent := env.silent.Load(node)
+	if silent {
+		time.Sleep(failover.ProbeTimeout)
+	}
+	return !silent
+}
+
+// kubelet renews a node's lease each 10 s, while it answers.
+func (env *frameworkEnv) kubelet(node string) {
+	env.node(node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node}}
+		n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+	})
+	leases := env.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	go wait.UntilWithContext(env.t.Context(), func(ctx context.Context) {
+		if _, silent := env.silent.Load(node); silent {
+			return
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
+		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+			_, _ = leases.Create(ctx, lease, metav1.CreateOptions{})
+		}
+	}, 10*time.Second)
 }
 
 // remove deletes a Service as its owner does: the object goes when no finalizer is left.

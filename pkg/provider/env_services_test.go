@@ -12,12 +12,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 )
 
 // apiServer has the Services of a test. The key of a Service is namespace/name, or its name in namespace default.
@@ -59,14 +63,6 @@ func (a *apiServer) create(key string, ports []int, change ...func(*corev1.Servi
 	}
 	_, err := a.kube.CoreV1().Services(svc.Namespace).Create(a.t.Context(), svc, metav1.CreateOptions{})
 	require.NoError(a.t, err)
-}
-
-// createMany makes Services web0, web1 ...
-func (a *apiServer) createMany(n int, ports []int, change ...func(*corev1.Service)) {
-	a.t.Helper()
-	for i := range n {
-		a.create(fmt.Sprintf("web%d", i), ports, change...)
-	}
 }
 
 func (a *apiServer) get(key string) *corev1.Service {
@@ -137,7 +133,7 @@ func servicePorts(ports ...int) []corev1.ServicePort {
 func nodesNamed(names ...string) []*corev1.Node {
 	var out []*corev1.Node
 	for _, n := range names {
-		node := k8sNode(n, "")
+		node := testenv.Node(n, "")
 		node.Status.Conditions[0].Status = corev1.ConditionTrue
 		out = append(out, node)
 	}
@@ -182,10 +178,6 @@ func jsonText(v any) string {
 	return string(text)
 }
 
-func forgedRecord(r ...map[string]any) func(*corev1.Service) {
-	return annotate(annotation.Addresses, jsonText(r))
-}
-
 const ownReason = `"Service default/web (csccm test ` + webUID + `)"`
 
 func grep(lines []string, part string) []string {
@@ -222,4 +214,53 @@ func ipOf(line string) string {
 		}
 	}
 	return ""
+}
+
+var (
+	readyEndpoint  = discoveryv1.EndpointConditions{Ready: ptr.To(true)}
+	endingEndpoint = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
+)
+
+// endpoints sets the endpoints of a Service, by node.
+func (a *apiServer) endpoints(key string, nodes endpoints) {
+	a.t.Helper()
+	namespace, name := a.split(key)
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for node, conditions := range nodes {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: conditions})
+	}
+	slices := a.kube.DiscoveryV1().EndpointSlices(namespace)
+	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(a.t.Context(), s, metav1.UpdateOptions{})
+	}
+	require.NoError(a.t, err)
+}
+
+type endpoints = map[string]discoveryv1.EndpointConditions
+
+// withUDP gives a Service UDP ports beside the others, with node ports of their own.
+func withUDP(ports ...int) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		for _, p := range ports {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("u%d", p), Protocol: corev1.ProtocolUDP, Port: int32(p), NodePort: int32(32000 + p%700)})
+		}
+	}
+}
+
+func tainted(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+func taintNode(key string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+func readiness(status corev1.ConditionStatus) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Status.Conditions[0].Status = status }
 }

@@ -26,7 +26,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -42,8 +41,6 @@ const (
 	sourceNAT  = "203.0.113.10"
 	testSecret = "canary-secret-key-3f9a"
 	testAPIKey = "canary-api-key-77b1"
-
-	waitLong = 5 * time.Minute // for what surely comes: a test must not depend on the machine's speed
 )
 
 // lbWorld is an isolated network with five VMs, and an address with rules of others whose names look like ours.
@@ -109,6 +106,7 @@ func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration
 // serviceEnv is a simulated CloudStack, an API server with Services, and the load balancers of the controller.
 type serviceEnv struct {
 	account
+	provider *Provider
 	lb       *service.Controller
 	recorder *record.FakeRecorder
 	clock    *clocktesting.FakeClock
@@ -116,11 +114,8 @@ type serviceEnv struct {
 	noTags   bool     // the role may not tag
 	nodes    []string // of a sync that names none
 	before   []string // the dump at the start
-	servedBy []string // see by
 	latency  simulator.LatencyProfile
 	deps     func(*service.Deps)
-	look     func(url.Values, *http.Response)     // called with each answer
-	auto     bool                                 // rate-limit = auto, and jobs are not polled more often than in production
 	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
 	watching atomic.Pointer[func(command string)] // called after each call of the controller
 
@@ -135,10 +130,6 @@ type envOption func(env *serviceEnv, world *string)
 
 func withWorld(change func(string) string) envOption {
 	return func(_ *serviceEnv, w *string) { *w = change(*w) }
-}
-
-func withDeps(change func(*service.Deps)) envOption {
-	return func(env *serviceEnv, _ *string) { env.deps = change }
 }
 
 var dumps sync.Map // project and text of a world -> function that returns its dump
@@ -160,36 +151,12 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 		o(env, &world)
 	}
 	env.Cloud = testenv.New(t, world, simulator.Options{Clock: laterClock{by: &env.later}, Latency: env.latency})
-	env.inspect = env.client("inspect", "inspect")
+	env.inspect = env.Client("inspect", "inspect", cloudstack.WithClock(fastClock{}))
 	env.restart()
 	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // there are no ids in it
 	env.before = before.(func() []string)()
 	t.Cleanup(func() { env.lb.Stop() })
 	return env
-}
-
-// by names the nodes by which served has its Service served first.
-func by(nodes ...string) envOption { return func(env *serviceEnv, _ *string) { env.servedBy = nodes } }
-
-// served returns an environment whose Service web is served.
-func served(t *testing.T, ports []int, options ...envOption) *serviceEnv {
-	t.Helper()
-	env := newEnv(t, options...)
-	env.create("web", ports)
-	env.mustSync("web", env.servedBy...)
-	return env
-}
-
-func (env *serviceEnv) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
-	c, err := cloudstack.NewClient(env.config(key, secret), append([]cloudstack.Option{env.Option(), cloudstack.WithClock(fastClock{})}, options...)...)
-	require.NoError(env.t, err)
-	return c
-}
-
-func (env *serviceEnv) config(key, secret string) *cloudstack.Config {
-	cfg := env.Config(key, secret)
-	cfg.Timeout, cfg.JobTimeout = time.Minute, 100*time.Hour
-	return cfg
 }
 
 // restart kills the controller and starts another one. Only CloudStack and the API server keep their state.
@@ -198,17 +165,14 @@ func (env *serviceEnv) restart() {
 	if env.lb != nil {
 		env.lb.Stop()
 	}
-	cfg := env.config(testAPIKey, testSecret)
-	cfg.ClusterID, cfg.ProjectID = "test", env.project
+	cfg := env.Config(testAPIKey, testSecret)
+	cfg.ClusterID, cfg.ProjectID, cfg.Timeout, cfg.JobTimeout = "test", env.project, time.Minute, 100*time.Hour
 	o := DefaultOptions()
 	o.Clock = env.clock
-	ticks := clock.Clock(fastClock{})
-	if env.auto {
-		cfg.RateLimit, ticks = cloudconfig.AutoRate, clock.RealClock{}
-	}
-	p, err := New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(ticks))
+	var err error
+	env.provider, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(fastClock{}))
 	require.NoError(env.t, err)
-	deps := p.serviceDeps(env.kube, env.recorder)
+	deps := env.provider.serviceDeps(env.kube, env.recorder)
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []string{tenancy.Everybody}}
 	if env.tenants {
@@ -278,9 +242,6 @@ func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*ht
 		return nil, errKilled
 	}
 	res, err := send()
-	if env.look != nil && err == nil {
-		env.look(form, res)
-	}
 	if watch := env.watching.Load(); watch != nil && *watch != nil {
 		(*watch)(command)
 	}
@@ -359,7 +320,7 @@ func (env *serviceEnv) round(after time.Duration) {
 	}
 }
 
-func (env *serviceEnv) events() []string { return drain(env.recorder.Events) }
+func (env *serviceEnv) events() []string { return testenv.Drain(env.recorder.Events) }
 
 func (env *serviceEnv) event(reason plan.Reason) string {
 	for _, e := range env.events() {

@@ -16,17 +16,22 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// roomyWorld is lbWorld with more public addresses than a test needs, and an account that may have all of them.
-var roomyWorld = limitedWorld(-1)
-
-// limitedWorld is roomyWorld for an account that may have as many public addresses. Five are in use.
-func limitedWorld(addresses int) string { return limitedTo(lbWorld, addresses) }
-
+// limitedTo gives a world more public addresses than a test needs, and the account a limit of them; -1 is none. Five are in use.
 func limitedTo(world string, addresses int) string {
 	return strings.NewReplacer(
 		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
 		"  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", addresses),
 	).Replace(world)
+}
+
+// withVMs adds n VMs named n0, n1 ... to the network, and room for many addresses.
+func withVMs(world string, n int) string {
+	var vms strings.Builder
+	for i := range n {
+		fmt.Fprintf(&vms, "  - {name: n%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 4+i/200, 10+i%200)
+	}
+	world = strings.Replace(world, "virtualMachines:\n", "virtualMachines:\n"+vms.String(), 1)
+	return limitedTo(strings.Replace(world, "cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10", "cidr: 10.1.0.0/16, sourceNAT: 203.0.113.10", 1), -1)
 }
 
 // projectID is the project of projectIn.
@@ -72,22 +77,12 @@ const (
 `
 )
 
-// vpcSetup is a VPC with the VMs v1 and v2 in a tier, and i1 and i2 in a tier that balances internally, which are the
+// vpcWorld is a VPC with the VMs v1 and v2 in a tier, and i1 and i2 in a tier that balances internally, which are the
 // cluster's nodes. Both tiers have the ACL list acl-1; wall is the number of its last item, which denies everything.
-func vpcSetup(wall int, nodes ...string) controllerSetup {
+func vpcWorld(wall int) string {
 	head, _, _ := strings.Cut(lbWorld, "networks:\n")
-	setup := setupOf(head + "networks:\n" + vpcTiers + "virtualMachines:\n" + vpcMachines + vpcHead +
-		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall))
-	setup.vpc, setup.nodes = true, nodes
-	return setup
-}
-
-// restart ends the controller and starts another one with changed settings.
-func (env *frameworkEnv) restart(change func(*controllerSetup)) {
-	env.t.Helper()
-	env.stop()
-	change(&env.setup)
-	env.start()
+	return head + "networks:\n" + vpcTiers + "virtualMachines:\n" + vpcMachines + vpcHead +
+		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall)
 }
 
 // joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for them,
@@ -98,7 +93,7 @@ func (env *frameworkEnv) joins(node string, address ...string) {
 	for _, ip := range address {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
-	if env.setup.controllers && !env.setup.adopt {
+	if env.setup.controllers && !slices.Contains(env.setup.flags, "--adopt-nodes") {
 		taintNode(cloudproviderapi.TaintExternalCloudProvider)(n)
 	}
 	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), n, metav1.CreateOptions{})
@@ -183,19 +178,14 @@ func (env *frameworkEnv) deleteRules(ip string) {
 	}
 }
 
-// asRelease makes the server one of CloudStack's releases.
-func asRelease(version string) envOption {
-	return withWorld(func(w string) string { return strings.Replace(w, "version: 4.22.0.0", "version: "+version+".0.0", 1) })
-}
-
-// withVPC adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
+// tiersIn adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
 // default list.
-func withVPC(env *serviceEnv, w *string) {
-	env.vpc = true
-	*w += "\n  - {address: 203.0.113.50, vpc: vpc-1}\n" + vpcHead + `
+func tiersIn(world string) string {
+	return strings.NewReplacer(
+		"networks:\n", "networks:\n"+vpcTiers+"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n",
+		"virtualMachines:\n", "virtualMachines:\n"+vpcMachines+"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n",
+	).Replace(world) + "\n  - {address: 203.0.113.50, vpc: vpc-1}\n" + vpcHead + `
           - {number: 5, protocol: tcp, startPort: 80, endPort: 80, cidrs: [192.0.2.0/24], action: Deny, reason: "Service default/web (csccm other ` + webUID + `)"}
           - {number: 10, protocol: all, action: Deny, reason: wall}
 `
-	*w = strings.Replace(*w, "networks:\n", "networks:\n"+vpcTiers+"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n", 1)
-	*w = strings.Replace(*w, "virtualMachines:\n", "virtualMachines:\n"+vpcMachines+"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n", 1)
 }

@@ -22,7 +22,7 @@ package provider
 //	12  more than 500 VMs: no node is found                            all pages are read                                 TestPaging (pkg/cloudstack)
 //	13  a VM without NIC ends the process                              that node does not serve                           TestVMWithoutNIC (pkg/node)
 //	14  the first NIC counts, a second network fails all Services      the network that all share                         "nodes in several networks"
-//	15  Node with an FQDN: balanced, but never initialised             found by its first label, by all                   "a Node that is named by its FQDN serves", TestSimulatedProjectWithTheRoleOfCKS
+//	15  Node with an FQDN: balanced, but never initialised             found by its first label, by all                   "a Node that is named by its FQDN serves", "the role of CKS's clusters is enough for Nodes of a project"
 //	16  no eligible node: error, the old members stay                  no members, and an Event                           "a Service through its life"
 //	17  members removed by hand stay away                              come back                                          "drift is repaired"
 //	18  rule without protocol: never deleted                           deleted with the Service                           "what older providers leave is taken over"

@@ -25,60 +25,122 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// scenario is a change of a Service. A fault is injected at every call that the change makes.
+// scenario is a change of Services. A fault is injected at every call that the change makes. Words are those of script.Change.
 type scenario struct {
-	name  string
-	world []envOption                 // on top of the usual one
-	setup func(env *serviceEnv)       // without faults
-	act   func(env *serviceEnv) error // with a fault; repeated until it succeeds
+	place     string // where it happens, see places
+	name      string
+	web, mail string // how Service web is served before, and Service mail at the same address; empty when there is none
+	change    string // of mail, if there is one, else of web; "delete" is web's deletion
+	nodes     string // afterwards; "lead" means without the one that ports are forwarded to
 }
 
-// on is the set of nodes of a scenario's syncs.
-func on(nodes ...string) func(*serviceEnv) error {
-	return func(env *serviceEnv) error { return env.sync("web", nodes...) }
+// places are a world and the nodes of the cluster in it.
+var places = map[string]struct {
+	world envOption
+	nodes []string
+}{
+	"":        {func(*serviceEnv, *string) {}, []string{"w1", "w2"}},
+	"VPC":     {withVPC, []string{"v1", "v2"}},
+	"inner":   {withVPC, []string{"i1", "i2"}},
+	"project": {func(env *serviceEnv, w *string) { env.project, *w = projectID, projectIn(*w) }, []string{"p1", "p2"}},
 }
 
-// created makes a Service; deleted serves one and removes it.
-func created(name string, ports []int, changes ...func(*corev1.Service)) scenario {
-	return scenario{name: name, setup: func(env *serviceEnv) { env.create("web", ports, changes...) }, act: on("w1", "w2")}
-}
-
-func deleted(name string, ports []int, changes ...func(*corev1.Service)) scenario {
-	return scenario{name: name, setup: func(env *serviceEnv) { env.create("web", ports, changes...); env.mustSync("web") }, act: removeWeb}
-}
-
-// changedTo serves a Service and changes it.
-func changedTo(name string, ports []int, change func(*corev1.Service), nodes ...string) scenario {
-	return scenario{
-		name: name,
-		setup: func(env *serviceEnv) {
-			env.create("web", ports)
-			env.mustSync("web")
-			env.edit("web", change)
-		},
-		act: on(nodes...),
-	}
-}
+func withVPC(env *serviceEnv, w *string) { env.vpc, *w = true, tiersIn(*w) }
 
 func scenarios() []scenario {
-	two := []int{80, 81}
-	return append(append(moreScenarios(), forwardScenarios()...),
-		created("create 1", someOrTen(1)), created("create 3", someOrTen(3)), deleted("delete 1", someOrTen(1)), deleted("delete 3", someOrTen(3)),
-		changedTo("add a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81, 82) }, "w1", "w2"),
-		changedTo("remove a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) }, "w1", "w2"),
-		changedTo("node ports", two, func(s *corev1.Service) { s.Spec.Ports[0].NodePort, s.Spec.Ports[1].NodePort = 31998, 31999 }, "w1", "w2"),
-		changedTo("nodes", two, func(*corev1.Service) {}, "w2", "w3"),
-		changedTo("PROXY protocol", two, annotate(annotation.ProxyProtocol, "on"), "w1", "w2"),
-		changedTo("tighten", two, annotate(annotation.SourceCIDRs, "10.0.0.0/8,192.168.0.0/16"), "w1", "w2"),
-		changedTo("another address", two, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.77" }, "w1", "w2"),
-		changedTo("a port out of a range, and a single source", []int{80, 81, 82}, func(s *corev1.Service) {
-			s.Spec.Ports = servicePorts(80, 82)
-			s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/32"}
-		}, "w1", "w2"),
-		created("create on a held address", []int{443}, at(foreignIP)), deleted("delete from a held address", []int{443}, at(foreignIP)),
-		deleted("delete and keep", []int{80}, annotate(annotation.KeepIP, "true")),
-		created("stickiness", []int{80}, annotate(annotation.StickinessMethod, "source")),
-	)
+	const forwarded, direct = "80,udp:53,udp:80 direct-spread=2", "mode=direct direct-spread=2"
+	out := []scenario{
+		{"", "create 1", "", "", "8000", ""},
+		{"", "create 3", "", "", "8000-8002", ""},
+		{"", "delete 1", "8000", "", "delete", ""},
+		{"", "delete 3", "8000-8002", "", "delete", ""},
+		{"", "add a port", "80,81", "", "+82", ""},
+		{"", "remove a port", "80,81", "", "-80", ""},
+		{"", "node ports", "80,81", "", "nodeport=31998 nodeport:81=31999", ""},
+		{"", "nodes", "80,81", "", "", "w2 w3"},
+		{"", "PROXY protocol", "80,81", "", "proxy-protocol=on", ""},
+		{"", "tighten", "80,81", "", "source-cidrs=10.0.0.0/8,192.168.0.0/16", ""},
+		{"", "another address", "80,81", "", "ip=203.0.113.77", ""},
+		{"", "a port out of a range, and a single source", "80,81,82", "", "80,82 ranges=192.0.2.1/32", ""},
+		{"", "create on a held address", "", "", "443 address=203.0.113.30", ""},
+		{"", "delete from a held address", "443 address=203.0.113.30", "", "delete", ""},
+		{"", "delete and keep", "80 keep-ip=true", "", "delete", ""},
+		{"", "stickiness", "", "", "80 stickiness=source", ""},
+		{"", "shared: the second joins", "80", "25", "25,587", ""},
+		{"", "shared: the first leaves", "80", "25", "delete", ""},
+		{"", "shared: forwards join", "80", "25", "+udp:25,udp:53", ""},
+		{"", "shared: forwards leave", "udp:53", "udp:54", "delete", ""},
+	}
+	for place, served := range map[string]string{"VPC": "80,81", "inner": "80,81 internal=true", "project": "80,81"} {
+		out = append(out,
+			scenario{place, "create", "", "", served, ""},
+			scenario{place, "delete", served, "", "delete", ""},
+			scenario{place, "ports", served, "", "81,443", ""},
+			scenario{place, "ranges", served, "", "ranges=10.0.0.0/8,172.16.0.0/12", ""},
+			scenario{place, "a node leaves", served, "", "", places[place].nodes[1]},
+		)
+	}
+	for _, place := range []string{"", "VPC", "project"} {
+		out = append(out,
+			scenario{place, "create forwards", "", "", forwarded, ""},
+			scenario{place, "delete forwards", forwarded, "", "delete", ""},
+			scenario{place, "ports of forwards", forwarded, "", "udp:53,udp:80,udp:443", ""},
+		)
+		if place == "project" {
+			continue
+		}
+		out = append(out,
+			scenario{place, "to mode direct", "80,81", "", direct, ""},
+			scenario{place, "from mode direct", "80,81 " + direct, "", "-mode", ""},
+			scenario{place, "a node of forwards leaves", forwarded, "", "", "lead"},
+			scenario{place, "ranges of forwards", forwarded, "", "ranges=10.0.0.0/8,172.16.0.0/12", ""},
+			scenario{place, "node ports of forwards", forwarded, "", "nodeport:53=31999", ""},
+		)
+	}
+	return out
+}
+
+// begin returns an environment in which the change is asked for.
+func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
+	t.Helper()
+	env := newEnv(t, append(options, places[s.place].world)...)
+	env.nodes = places[s.place].nodes
+	words := func(text string) func(*corev1.Service) { return changed(t, strings.Fields(text)) }
+	if s.web != "" {
+		env.create("web", nil, words(s.web))
+		env.mustSync("web")
+	}
+	if s.mail != "" {
+		env.create("mail", nil, words(s.mail), at(env.ip("web")))
+		env.mustSync("mail")
+	}
+	switch {
+	case s.change == "delete":
+	case s.mail != "":
+		env.edit("mail", words(s.change))
+	case s.web == "":
+		env.create("web", nil, words(s.change))
+	default:
+		env.edit("web", words(s.change))
+	}
+	if s.nodes == "lead" {
+		was := env.ledTo(env.ip("web"))[0]
+		env.nodes = slices.DeleteFunc(slices.Clone(env.nodes), func(n string) bool { return n == was })
+	} else if s.nodes != "" {
+		env.nodes = strings.Fields(s.nodes)
+	}
+	return env
+}
+
+// act makes the change, until it succeeds.
+func (s scenario) act(env *serviceEnv) error {
+	switch {
+	case s.change == "delete":
+		return removeWeb(env)
+	case s.mail != "":
+		return env.sync("mail")
+	}
+	return env.sync("web")
 }
 
 // autoAddresses are what CloudStack gives when it is not asked for an address in particular.
@@ -175,13 +237,12 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 		t.Logf("%d points tried in %d scenarios; clean if nothing failed", pointsTried.Load(), len(scenarios()))
 	})
 	for _, sc := range scenarios() {
-		parallel(t, sc.name, func(t *testing.T) {
+		parallel(t, strings.TrimSpace(sc.place+" "+sc.name), func(t *testing.T) {
 			var want, empty []string
 			var all []point
 			synctest.Test(t, func(t *testing.T) {
-				env := newEnv(t, append(sc.world, withSlowJobs)...)
-				empty = env.dump()
-				sc.setup(env)
+				env := sc.begin(t, withSlowJobs)
+				empty = env.before
 				env.reset()
 				require.NoError(t, sc.act(env))
 				all = points(env.Ledger().Calls())
@@ -209,8 +270,7 @@ func withSlowJobs(env *serviceEnv, _ *string) {
 
 // testPoint runs a scenario with one fault, and then without faults until it succeeds.
 func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
-	env := newEnv(t, append(sc.world, withSlowJobs)...)
-	sc.setup(env)
+	env := sc.begin(t, withSlowJobs)
 	remove := func() {}
 	if p.kill {
 		env.killer.arm(p.command, p.nth, p.kind == simulator.FaultLostAnswer)
@@ -237,11 +297,11 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	require.NoError(t, env.repeat(sc.act), "later")
 	assert.Equal(t, want, maskAddresses(env.dump()), "converged")
 	assert.Empty(t, records(env).Pending, "nothing is pending")
-	if strings.Contains(sc.name, "keep") {
+	if strings.Contains(sc.web, "keep-ip") {
 		return
 	}
 	require.NoError(t, env.repeat(removeWeb), "can be deleted")
-	if strings.Contains(sc.name, "shared") {
+	if sc.mail != "" {
 		require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.remove("mail") }), "the other one too")
 	}
 	assert.Equal(t, empty, env.dump(), "nothing is left over")
@@ -260,8 +320,7 @@ func records(env *serviceEnv) annotation.Records {
 func TestPromiseLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
-		env := newEnv(t, sc.world...)
-		sc.setup(env)
+		env := sc.begin(t)
 		require.NoError(t, sc.act(env))
 		env.restart()
 		require.NoError(t, sc.act(env))
@@ -311,42 +370,25 @@ func TestPromiseNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// withProject moves the cluster into a project.
-func withProject(env *serviceEnv, w *string) { env.project, *w = projectID, projectIn(*w) }
-
-// moreScenarios are those on other networks than the isolated one of the account.
-func moreScenarios() []scenario {
-	create := func(env *serviceEnv) { env.create("web", []int{80, 81}) }
-	in := func(world envOption, kind string, nodes []string, setup func(*serviceEnv)) []scenario {
-		sync := on(nodes...)
-		made := func(env *serviceEnv) {
-			setup(env)
-			env.mustSync("web", nodes...)
-		}
-		changed := func(change func(*corev1.Service)) func(*serviceEnv) {
-			return func(env *serviceEnv) { made(env); env.edit("web", change) }
-		}
-		all := []envOption{world}
-		return []scenario{
-			{kind + ": create", all, setup, sync},
-			{kind + ": delete", all, made, removeWeb},
-			{kind + ": ports", all, changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(81, 443) }), sync},
-			{kind + ": ranges", all, changed(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12"} }), sync},
-			{kind + ": a node leaves", all, made, on(nodes[1])},
-		}
+// The commands that the controller may call are those of the default role, those it needs are allowed to CKS's clusters.
+func TestCommandsAreAllowed(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	user, err := env.inspect.ListAPIs(t.Context())
+	require.NoError(t, err)
+	for _, name := range RequiredCommands {
+		assert.Contains(t, user, name, "the default User role")
 	}
-	out := in(withVPC, "VPC", []string{"v1", "v2"}, create)
-	out = append(out, in(withVPC, "internal", []string{"i1", "i2"}, func(env *serviceEnv) { env.create("web", []int{80, 81}, annotate(annotation.Internal, "true")) })...)
-	out = append(out, in(withProject, "project", []string{"p1", "p2"}, create)...)
-	return append(out,
-		scenario{
-			name: "shared: the second joins",
-			setup: func(env *serviceEnv) {
-				sharing(env)
-				env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
-			},
-			act: func(env *serviceEnv) error { return env.sync("mail") },
-		},
-		scenario{name: "shared: the first leaves", setup: func(env *serviceEnv) { sharing(env) }, act: removeWeb},
-	)
+	roles, _ := env.Admin("listRoles", "name", "Project Kubernetes Service Role")["role"].([]any)
+	require.Len(t, roles, 1)
+	rules, _ := env.Admin("listRolePermissions", "roleid", roles[0].(map[string]any)["id"].(string))["rolepermission"].([]any)
+	allowed := map[any]bool{}
+	for _, r := range rules {
+		allowed[r.(map[string]any)["rule"]] = r.(map[string]any)["permission"] == "allow"
+	}
+	for _, name := range needed {
+		assert.True(t, allowed[name], "%s is neither optional nor allowed to CKS's clusters", name)
+		assert.NotContains(t, Losses, name)
+	}
+	assert.Subset(t, RequiredCommands, append(needed, OptionalCommands...))
 }

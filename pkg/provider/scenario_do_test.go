@@ -40,7 +40,7 @@ const (
 
 var verbs = map[string]int{
 	"service": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
-	"by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
+	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
 	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
 }
 
@@ -90,6 +90,8 @@ func (p *player) learn() {
 //	stop, start, restart SETTING, set SETTING     the controller, with another setting
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
+//	answer 502 TEXT, answer without w1 w2, answer short w1 w2 (until heal); see around
+//	kubelets w1 w2                                they renew their leases; silent w1: until heal it does not, nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
 //	acquire NAME [IP], release ADDRESS            as another user of the account
 //	delete-rules ADDRESS                          everything on it
@@ -173,14 +175,24 @@ func (p *player) Do(s *script.Step) error {
 		p.stop()
 	case "start":
 		p.start()
-	case "restart":
-		p.restart(func(c *controllerSetup) {
-			if len(w) > 0 {
-				configure(p.t, c, &script.Step{Verb: w[0], Words: w[1:]})
-			}
-		})
-	case "set":
-		configure(p.t, &p.setup, &script.Step{Verb: w[0], Words: w[1:]})
+	case "restart", "set":
+		if s.Verb == "restart" {
+			p.stop()
+		}
+		if len(w) > 0 && !configure(p.t, &p.setup, &script.Step{Verb: w[0], Words: w[1:]}) {
+			return errors.New("no setting of this name")
+		}
+		if s.Verb == "restart" {
+			p.start()
+		}
+	case "answer":
+		p.answer.Store(&w)
+	case "kubelets":
+		for _, node := range w {
+			p.kubelet(node)
+		}
+	case "silent":
+		p.silent.Store(w[0], true)
 	case "wait":
 		d, err := time.ParseDuration(w[0])
 		time.Sleep(d)
@@ -206,6 +218,8 @@ func (p *player) Do(s *script.Step) error {
 			remove()
 		}
 		p.faults = nil
+		p.answer.Store(nil)
+		p.silent.Clear()
 	case "by-hand":
 		return p.byHand(w)
 	case "acquire":
@@ -309,7 +323,7 @@ func (p *player) byHand(words []string) error {
 
 // refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80, forward:WEB:53, vm:w1,
 // network:NAME, acl:NETWORK, vpc:NETWORK, annotation:KEY:NAME, lead:WEB (the node of its port forwardings), other:WEB (w1 or w2,
-// which is not that node).
+// which is not that node), claim:WEB (the fields of a record that claims its address), job:COMMAND, ago:1h (a time).
 func (p *player) refer(text string) string {
 	kind, name, _ := strings.Cut(text, ":")
 	name, port, _ := strings.Cut(name, ":")
@@ -332,9 +346,10 @@ func (p *player) refer(text string) string {
 			}
 		}
 	case "forward":
-		for i := range p.snapshot()[p.address(p.at(name)).ID].forwards {
-			if f := p.snapshot()[p.address(p.at(name)).ID].forwards[i]; f.StartPort == number {
-				return f.ID
+		forwards := p.snapshot()[p.address(p.at(name)).ID].forwards
+		for i := range forwards {
+			if forwards[i].StartPort == number {
+				return forwards[i].ID
 			}
 		}
 	case "vm":
@@ -347,10 +362,18 @@ func (p *player) refer(text string) string {
 		return p.net(name).VPCID
 	case "annotation":
 		return p.get(name).Annotations[annotation.Prefix+port]
+	case "claim":
+		a := p.address(p.at(name))
+		return fmt.Sprintf(`"id":%q,"ip":%q,"network":%q,"allocated":true`, a.ID, a.Address, a.AssociatedNetworkID)
+	case "job":
+		return p.Ledger().Find(name, "ccm")[0].JobID
+	case "ago":
+		d, _ := time.ParseDuration(name)
+		return time.Now().Add(-d).UTC().Format(time.RFC3339)
 	case "lead":
-		return p.leads(name)[0]
+		return p.ledTo(p.ip(name))[0]
 	case "other":
-		return map[string]string{"w1": "w2", "w2": "w1"}[p.leads(name)[0]]
+		return map[string]string{"w1": "w2", "w2": "w1"}[p.ledTo(p.ip(name))[0]]
 	default:
 		return text
 	}

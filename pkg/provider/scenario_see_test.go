@@ -56,8 +56,9 @@ func (p *player) see(s *script.Step) error {
 
 // sights are what can be seen: whether it is, and what is instead.
 //
-//	served KEY ..., gone KEY, holds IP, ip KEY IP, status KEY hostname= ip= mode= ports=N
+//	served KEY ..., gone KEY, holds IP, ip KEY IP, status KEY hostname= ip= mode= ports=N finalizer=
 //	same NAME                      the dump is the noted one; "start" is that of the beginning
+//	kept NAME [IP]                 each address of the noted dump is as it was, but for IP
 //	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
 //	lines TEXT                     the same of the whole dump
 //	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...], where * is the whole dump
@@ -65,8 +66,10 @@ func (p *player) see(s *script.Step) error {
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
 //	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
 //	open KEY PORT RANGES           who is let in by firewall or, in a VPC, by the rule
-//	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY, tainted KEY w1 w2, tainted KEY N
+//	plan KEY KIND ...              what csccm plan says: the kinds of actions, or the reason of a refusal
+//	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY InternalIP= LABEL=, tainted KEY w1 w2, tainted KEY N
 //	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
+//	asked VERB RESOURCE N          what the controller asked the API server since its first start
 //	calls COMMAND N, changed COMMAND ... (all calls that change something), metric NAME N
 //	tagged VALUE KIND ...          just these kinds of objects carry a tag with the value; tag ID KEY VALUE: an object has a tag
 //
@@ -89,6 +92,24 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"same": func(w, _ []string) (bool, any) {
 			diff := changes(p.dumps[w[0]], p.dump())
 			return len(diff) == 0, strings.Join(append([]string{"changes"}, diff...), "\n  ")
+		},
+		"kept": func(w, _ []string) (bool, any) {
+			known := map[string]bool{}
+			for _, line := range p.dumps[w[0]] {
+				known[ipOf(line)] = !slices.Contains(w[1:], ipOf(line))
+			}
+			diff := slices.DeleteFunc(changes(p.dumps[w[0]], p.dump()), func(line string) bool { return !known[ipOf(line)] })
+			return len(diff) == 0, strings.Join(diff, "\n  ")
+		},
+		"plan": func(w, _ []string) (bool, any) { got := p.planned(w[0]); return slices.Equal(got, w[1:]), got },
+		"asked": func(w, _ []string) (bool, any) {
+			n := 0
+			for _, a := range p.kube.Actions() {
+				if a.Matches(w[0], w[1]) {
+					n++
+				}
+			}
+			return number(n, w[2]), n
 		},
 		"at": func(w, text []string) (bool, any) { return equal(of(p.dump(), p.at(w[0])), w[1:], text) },
 		"lines": func(w, text []string) (bool, any) {
@@ -131,7 +152,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			slices.Sort(got)
 			return slices.Equal(got, w[1:]), got
 		},
-		"leads": func(w, _ []string) (bool, any) { got := p.leads(w[0]); return slices.Equal(got, w[1:]), got },
+		"leads": func(w, _ []string) (bool, any) { got := p.ledTo(p.ip(w[0])); return slices.Equal(got, w[1:]), got },
 		"rules": func(w, _ []string) (bool, any) { return p.rulesAre(w[0], w[1:]) },
 		"rule": func(w, _ []string) (bool, any) {
 			for _, r := range p.rulesAt(p.at(w[0])) {
@@ -206,6 +227,31 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 	}
 }
 
+// planned are the kinds of actions that are planned for a Service now, or the reason why it is refused. Asking changes nothing.
+func (p *player) planned(key string) (out []string) {
+	nodes, err := p.p.nodes()
+	require.NoError(p.t, err)
+	o := DefaultOptions()
+	o.ClusterID = "test"
+	previewer, err := NewPreviewer(p.t.Context(), &cloudstack.Config{}, o, p.Client(testAPIKey, testSecret), p.kube)
+	require.NoError(p.t, err)
+	before, wrote := p.get(key), len(p.wrote())
+	preview, err := previewer.Round(time.Time{}).Service(p.t.Context(), before, nodes)
+	require.NoError(p.t, err)
+	require.Equal(p.t, before, p.get(key))
+	require.Len(p.t, p.wrote(), wrote)
+	if preview.Refusal != nil {
+		return []string{string(preview.Refusal.Reason)}
+	}
+	for i := range preview.Actions {
+		out = append(out, preview.Actions[i].Kind)
+	}
+	for i := range preview.Notices {
+		out = append(out, string(preview.Notices[i].Reason))
+	}
+	return out
+}
+
 // tagged are the kinds of objects that carry a tag with a value.
 func (p *player) tagged(value string) []string {
 	tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
@@ -221,7 +267,7 @@ func (p *player) tagged(value string) []string {
 
 // status is what a Service shows.
 func (p *player) status(key string) map[string]string {
-	out := map[string]string{}
+	out := map[string]string{"finalizer": strings.Join(p.get(key).Finalizers, ",")}
 	for _, in := range p.get(key).Status.LoadBalancer.Ingress {
 		out["ip"], out["hostname"], out["ports"] = in.IP, in.Hostname, fmt.Sprint(len(in.Ports))
 		if in.IPMode != nil {
@@ -247,8 +293,10 @@ func (p *player) nodeFacts(name string) map[string]string {
 			}
 			provider, _, _ := strings.Cut(n.Spec.ProviderID, "://")
 			facts := map[string]string{"provider": provider, "zone": n.Labels[corev1.LabelTopologyZone], "taints": strings.Join(taints, ",")}
+			maps.Copy(facts, n.Labels)
 			for _, a := range n.Status.Addresses {
 				facts["ip"] = cmp.Or(facts["ip"], a.Address)
+				facts[string(a.Type)] = a.Address
 			}
 			return facts
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
@@ -36,9 +35,6 @@ var known = map[string]string{
 // settle is the virtual time between a change and what is seen of it, unless the scenario waits itself.
 const settle = time.Minute
 
-// trustEverybody is a policy that restricts nobody.
-const trustEverybody = `{"trustedNamespaces":["*"]}`
-
 // TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual time.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
@@ -49,8 +45,10 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, s := range all {
 		parallel(t, s.File+"/"+s.Name, func(t *testing.T) {
-			setup := setupOf(lbWorld)
-			setup.tenancy = trustEverybody
+			setup := controllerSetup{
+				world: lbWorld, nodes: []string{"w1", "w2"}, config: map[string]string{"cluster-id": "test"},
+				flags: []string{"--drift-period=24h", `--tenancy={"trustedNamespaces":["*"]}`},
+			}
 			for len(s.Steps) > 0 && configure(t, &setup, &s.Steps[0]) {
 				s.Steps = s.Steps[1:]
 			}
@@ -69,8 +67,8 @@ func TestScenarios(t *testing.T) {
 //
 //	world PART ...               roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's last item), tiers, tenants,
 //	                             other-project, release:4.19, deny:COMMAND,COMMAND, vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
-//	nodes w1 w2, drift 5m, tenancy and JSON as text, latency simulator, latency COMMAND=4s, clean, cluster-id ID, former-ids IDS
-//	controllers [adopt] [out-of-service=all], seed N (of faults), leave-acls, rate auto
+//	nodes w1 w2, controllers (Kubernetes' own of Nodes), latency simulator, latency COMMAND=4s, seed N (of faults)
+//	flags --drift-period=5m ..., config KEY=VALUE ... (of the cloud-config), tenancy (the default policy) and JSON as text
 func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 	t.Helper()
 	var err error
@@ -85,10 +83,17 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 		}
 	case "nodes":
 		c.nodes = s.Words
-	case "drift":
-		c.drift, err = time.ParseDuration(s.Word(0))
+	case "controllers":
+		c.controllers = true
+	case "flags":
+		c.flags = append(c.flags, s.Words...)
 	case "tenancy":
-		c.tenancy = strings.Join(s.Text, "") // the default policy without
+		c.flags = append(c.flags, "--tenancy="+strings.Join(s.Text, ""))
+	case "config":
+		for _, w := range s.Words {
+			key, value, _ := strings.Cut(w, "=")
+			c.config[key] = value
+		}
 	case "latency":
 		if s.Word(0) == "simulator" {
 			c.Latency, err = simulator.Profile(s.Word(0))
@@ -99,21 +104,8 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 			command, duration, _ := strings.Cut(w, "=")
 			c.Latency.Jobs[command], err = time.ParseDuration(duration)
 		}
-	case "clean":
-		c.cleanOrphans = true
-	case "controllers":
-		c.controllers, c.adopt = true, slices.Contains(s.Words, "adopt")
-		_, c.outOfService, _ = strings.Cut(strings.Join(s.Words, " "), "out-of-service=")
 	case "seed":
 		c.Seed, err = strconv.ParseUint(s.Word(0), 10, 64)
-	case "rate":
-		c.rate = cloudconfig.AutoRate
-	case "leave-acls":
-		c.leaveACLs = true
-	case "cluster-id":
-		c.clusterID = s.Word(0)
-	case "former-ids":
-		c.formerIDs = s.Word(0)
 	default:
 		return false
 	}
@@ -124,33 +116,29 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 // part changes the world.
 func (c *controllerSetup) part(part string) {
 	name, value, _ := strings.Cut(part, ":")
-	env := &serviceEnv{}
+	number, _ := strconv.Atoi(value)
 	switch name {
 	case "roomy":
-		c.world = roomyWorld
+		c.world = limitedTo(lbWorld, -1)
 	case "limited":
-		n, _ := strconv.Atoi(value)
-		c.world = limitedWorld(n)
+		c.world = limitedTo(lbWorld, number)
 	case "project":
-		c.world, c.project = projectIn(lbWorld), projectID
+		c.world, c.project = projectIn(c.world), projectID
+	case "other-project":
+		c.world = projectIn(c.world)
 	case "vpc":
-		wall, _ := strconv.Atoi(value)
-		c.world, c.vpc = vpcSetup(cmp.Or(wall, 100)).world, true
+		c.world, c.vpc = vpcWorld(cmp.Or(number, 100)), true
+	case "tiers":
+		c.world, c.vpc = tiersIn(c.world), true
+	case "tenants":
+		c.world += tenantAddresses
 	case "throttled":
 		calls, seconds, _ := strings.Cut(value, "/")
 		c.world = strings.Replace(c.world, "zones:\n", "settings: {api.throttling.enabled: 'true', api.throttling.max: '"+calls+"', api.throttling.interval: '"+seconds+"'}\nzones:\n", 1)
 	case "vms":
-		n, _ := strconv.Atoi(value)
-		withNodes(n)(env, &c.world)
-	case "tiers":
-		withVPC(env, &c.world)
-		c.vpc = true
-	case "tenants":
-		withTenantWorld(env, &c.world)
-	case "other-project":
-		withOtherProject(env, &c.world)
+		c.world = withVMs(c.world, number)
 	case "release":
-		asRelease(value)(env, &c.world)
+		c.world = strings.Replace(c.world, "version: 4.22.0.0", "version: "+value+".0.0", 1)
 	case "deny":
 		c.world = denying(c.world, strings.Split(value, ",")...)
 		c.noForwards = strings.Contains(value, "listPortForwardingRules")

@@ -5,12 +5,9 @@ package provider
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,9 +37,8 @@ const (
 	secondIdleIP    = "203.0.113.48"
 )
 
-// withTenantWorld adds what operators and other clusters have in the account.
-func withTenantWorld(_ *serviceEnv, w *string) {
-	*w += `
+// tenantAddresses are what operators and other clusters have in the account, as the end of a world.
+const tenantAddresses = `
   - address: 203.0.113.41
     network: k8s-net
     firewallRules: [{protocol: tcp, startPort: 2222, endPort: 2222, cidrs: [198.51.100.0/24]}]
@@ -70,7 +66,6 @@ func withTenantWorld(_ *serviceEnv, w *string) {
     firewallRules: [{protocol: tcp, startPort: 80, endPort: 80}]
   - {address: 203.0.113.48, network: k8s-net}
 `
-}
 
 // withoutTags gives the controller a role that may not tag, such as CKS gives its clusters.
 func withoutTags(env *serviceEnv, w *string) {
@@ -91,8 +86,8 @@ func tenantPolicy(noTags bool) tenancy.Policy {
 // ended when its call is answered, so a sync needs no waiting.
 func newTenantEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
-	tenants := func(env *serviceEnv, _ *string) { env.tenants = true }
-	env := newEnv(t, append([]envOption{tenants, withTenantWorld}, options...)...)
+	tenants := func(env *serviceEnv, w *string) { env.tenants, *w = true, *w+tenantAddresses }
+	env := newEnv(t, append([]envOption{tenants}, options...)...)
 	for _, name := range []string{attackerNS, victimNS, friendNS, trustedNS, "default"} {
 		env.namespace(name, map[string]string{corev1.LabelMetadataName: name})
 	}
@@ -117,17 +112,6 @@ func (env *serviceEnv) forward(ip string, port int, vm string, pairs ...string) 
 	}, pairs...)...)
 }
 
-// access returns the sources that reach a port of an address through a load balancer rule with members.
-func (env *serviceEnv) access(ip string, port int) []string {
-	env.t.Helper()
-	return env.snapshot()[env.address(ip).ID].access(port)
-}
-
-// writes are the controller's calls since the last reset that change something.
-func (env *serviceEnv) writes() []string {
-	return slices.DeleteFunc(env.calls(), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
-}
-
 // delete removes the load balancer, and then the Service as the API server does when the finalizer is gone.
 func (env *serviceEnv) delete(key string) error {
 	env.t.Helper()
@@ -136,49 +120,6 @@ func (env *serviceEnv) delete(key string) error {
 	}
 	env.forget(key)
 	return nil
-}
-
-// mustDelete tries again for some minutes, as the framework does: an acquisition without an outcome is waited for.
-func (env *serviceEnv) mustDelete(key string) {
-	env.t.Helper()
-	var err error
-	for range 4 {
-		if err = env.delete(key); err == nil {
-			return
-		}
-		env.advance(3 * time.Minute)
-	}
-	require.NoError(env.t, err, key)
-}
-
-// drift runs two rounds of the drift loop, a period apart: orphans count from the second on.
-func (env *serviceEnv) drift() {
-	env.t.Helper()
-	env.round(6 * time.Minute)
-	env.round(6 * time.Minute)
-}
-
-// unchanged checks that every address that was there before is as it was, with everything on it. Addresses acquired
-// since do not count.
-func (env *serviceEnv) unchanged(before []string, when string, except ...string) {
-	env.t.Helper()
-	known := map[string]bool{}
-	for _, line := range before {
-		known[ipOf(line)] = true
-	}
-	now := env.dump()
-	for _, ip := range except {
-		delete(known, ip)
-	}
-	aside := func(line string) bool { return !known[ipOf(line)] }
-	was, is := slices.DeleteFunc(slices.Clone(before), aside), slices.DeleteFunc(now, aside)
-	assert.Empty(env.t, changes(was, is), "changed by %s", when)
-}
-
-// same checks that the world is as it was.
-func (env *serviceEnv) same(before []string, when string) {
-	env.t.Helper()
-	assert.Empty(env.t, changes(before, env.dump()), "changed by %s", when)
 }
 
 // acquireAgain makes somebody release an address and acquire it again: it has the same id afterwards.

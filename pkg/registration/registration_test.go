@@ -161,8 +161,7 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		entries []cloudstack.KubernetesCluster
-		id      string
-		err     string
+		id, err string
 	}{
 		{"none yet", nil, "", ""},
 		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")}, "", ""},
@@ -174,20 +173,17 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, "", "choose another name"},
 		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, "", "made this cluster"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			own, err := w.find(c.entries)
-			if c.err != "" {
-				require.ErrorContains(t, err, c.err)
-				return
-			}
-			require.NoError(t, err)
-			if c.id == "" {
-				assert.Nil(t, own)
-				return
-			}
-			assert.Equal(t, c.id, own.ID)
-		})
+		own, err := w.find(c.entries)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+		id := ""
+		if own != nil {
+			id = own.ID
+		}
+		assert.Equal(t, c.id, id, c.name)
 	}
 }
 

@@ -4,11 +4,13 @@
 package selftest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -73,4 +75,15 @@ func TestRun(t *testing.T) {
 			require.True(t, strings.HasPrefix(lines[len(lines)-1], MarkFix) && strings.Contains(lines[len(lines)-1], tc.fix), out.String())
 		})
 	}
+}
+
+func TestRemedy(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[cloudstack.Kind]string{
+		cloudstack.KindAuth: "check both keys", cloudstack.KindNotPermitted: "a member of the project", cloudstack.KindTransient: "if CloudStack is down",
+		cloudstack.KindUnknown: "check api-url",
+	} {
+		require.Contains(t, Remedy(&cloudstack.Error{Kind: kind, Command: "listVirtualMachines"}), want)
+	}
+	require.Contains(t, Remedy(errors.New("odd")), "see the error")
 }

@@ -28,7 +28,9 @@ type Previewer struct {
 // NewPreviewer returns a Previewer that decides as a controller with these Deps would. services lists the Services of the
 // cluster. It makes no call.
 func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
-	return &Previewer{New(d), services}
+	c := New(d)
+	c.queue.ShutDown() // nothing comes into it, and its goroutine would not end otherwise
+	return &Previewer{c, services}
 }
 
 // ClusterID is the id of the cluster in the tags of what is its own.
