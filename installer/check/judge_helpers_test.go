@@ -4,7 +4,7 @@
 package check
 
 import (
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +16,25 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/testenv/source"
 )
+
+// TestDecisionsArePure: what judges facts has no means of reading more of them.
+func TestDecisionsArePure(t *testing.T) {
+	t.Parallel()
+	forbidden := regexp.MustCompile(`^"(context|os|os/.*|net|net/.*|k8s\.io/client-go/.*|.*/errgroup)"$`)
+	seen := 0
+	for path, file := range source.Files(t, ".") {
+		if strings.Contains(path, "/") {
+			continue // ckscheck and inspect read
+		}
+		seen++
+		for _, i := range file.Imports {
+			require.NotRegexp(t, forbidden, i.Path.Value, path)
+		}
+	}
+	require.Greater(t, seen, 10)
+}
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -43,13 +61,18 @@ type expect struct {
 	objects []string // "Kind name: part of the message"
 }
 
+// judge has a check judge facts.
+func judge(t *testing.T, code string, change ...func(*Facts)) Finding {
+	t.Helper()
+	c := Find(All(), func(c *Check) bool { return c.Code == code })
+	require.NotNil(t, c, code)
+	return c.Judge(facts(change...))
+}
+
 // of has a check judge facts.
 func (e expect) of(t *testing.T, code string, change ...func(*Facts)) Finding {
 	t.Helper()
-	catalogue := All()
-	i := slices.IndexFunc(catalogue, func(c Check) bool { return c.Code == code })
-	require.GreaterOrEqual(t, i, 0, code)
-	f := catalogue[i].Judge(facts(change...))
+	f := judge(t, code, change...)
 	require.Equal(t, e.outcome, f.Outcome, "%+v", f)
 	require.Contains(t, f.Message, e.message)
 	require.NotContains(t, f.Message, "%!", "a format that does not fit")
@@ -65,7 +88,9 @@ func (e expect) of(t *testing.T, code string, change ...func(*Facts)) Finding {
 
 // nodeWith makes a Ready node with a heartbeat now.
 func nodeWith(name string, change ...func(n *corev1.Node)) corev1.Node {
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Labels: map[string]string{}, Annotations: map[string]string{}}}
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Labels: map[string]string{}, Annotations: map[string]string{},
+	}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now)}}
 	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem = "v1.37.1", "linux"
 	for _, c := range change {

@@ -5,7 +5,6 @@ package check
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/kube/podlog"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -70,54 +70,75 @@ func TestServices(t *testing.T) {
 	would := func(a ...plan.Step) planner.Service {
 		return planner.Service{Preview: loadbalancer.Preview{Actions: a}}
 	}
-	tests := []struct {
-		name   string
-		change func(f *Facts)
-		want   expect
-	}{
-		{"fine", func(*Facts) {}, expect{OK, "1 Service", nil}},
-		{"none", func(f *Facts) { f.Services = nil }, expect{OK, "0 Services", nil}},
-		{"other kinds do not count", func(f *Facts) {
-			class := "example.org/other"
-			f.Services = []corev1.Service{lbService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class })}
-		}, expect{OK, "0 Services", nil}},
-		{"new and without an address", func(f *Facts) {
-			f.Services[0].Status.LoadBalancer.Ingress, f.Services[0].CreationTimestamp = nil, metav1.NewTime(now)
-		}, expect{OK, "0 Services", nil}},
-		{"old and without an address, with the reason", func(f *Facts) {
-			f.Services[0].Status.LoadBalancer.Ingress = nil
-			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"}}
-		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}}},
-		{"the plan is empty", planned(planner.Service{}), expect{OK, "1 Service", nil}},
-		{"the plan has actions", planned(would(open, plan.Step{Kind: plan.TagRules}, held, open)),
-			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}}},
-		{"a Service that was just changed is being worked on", func(f *Facts) {
-			planned(would(open))(f)
-			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
-		}, expect{OK, "0 Services", nil}},
-		{"a new Service that is refused is given no time", func(f *Facts) {
-			f.Services[0].Status.LoadBalancer.Ingress, f.Services[0].CreationTimestamp = nil, metav1.NewTime(now)
-			planned(planner.Service{Preview: loadbalancer.Preview{Refusal: &plan.RefusalError{Message: "port 80 is taken", Remedy: "use another port"}}})(f)
-		}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}}},
-		{"no plan", planned(planner.Service{Error: "no answer"}), expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}}},
-		{"no plan at all", func(f *Facts) { f.PlanErr = errors.New("no Deployment") }, expect{Unknown, "1 Service; the controller's plan could not be made: no Deployment", nil}},
-		{"Ready in a large cluster", func(f *Facts) {
-			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "True"}}
-		}, expect{OK, "1 Service; 1 of them are Ready and were not compared, --only LB compares all", nil}},
+	address := func(f *Facts) { f.Services[0].Status.LoadBalancer.Ingress = nil }
+	fresh := func(f *Facts) { f.Services[0].CreationTimestamp = metav1.NewTime(now) }
+	is := func(c metav1.Condition) func(*Facts) {
+		c.Type = service.ConditionReady
+		return func(f *Facts) { f.Services[0].Status.Conditions = []metav1.Condition{c} }
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	tries := func(in string) func(*Facts) {
+		values := map[string]string{"service": "default/web", "in": in}
+		return ofLogs(Log{"p", []podlog.Line{wrote(30*time.Second, 'E', "it is tried again", values)}})
+	}
+	refused := planner.Service{
+		Preview: loadbalancer.Preview{Refusal: &plan.RefusalError{Message: "port 80 is taken", Remedy: "use another port"}},
+	}
+	for name, tt := range map[string]struct {
+		changes []func(f *Facts)
+		want    expect
+	}{
+		"none": {[]func(*Facts){func(f *Facts) { f.Services = nil }}, expect{OK, "0 Services", nil}},
+		"other kinds do not count": {[]func(*Facts){func(f *Facts) {
+			f.Services[0].Spec.Type = corev1.ServiceTypeNodePort
+			f.Services = append(f.Services, lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
+		}}, expect{OK, "0 Services", nil}},
+		"new and without an address": {[]func(*Facts){address, fresh}, expect{OK, "0 Services", nil}},
+		"old and without an address, with the reason": {
+			[]func(*Facts){address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
+			expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}},
+		},
+		"tried again": {
+			[]func(*Facts){address, tries("2m0s")}, expect{"", "", []string{web + "next try at 03:05:35Z, in 1m30s"}},
+		},
+		"a time that has passed": {
+			[]func(*Facts){address, tries("20s")}, expect{"", "", []string{web + "has no address since 1h0m0s"}},
+		},
+		"the plan is empty": {[]func(*Facts){planned(planner.Service{})}, expect{OK, "1 Service", nil}},
+		"the plan has actions": {
+			[]func(*Facts){planned(would(open, plan.Step{Kind: plan.TagRules}, held, open))},
+			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}},
+		},
+		"a Service that was just changed is being worked on": {
+			[]func(*Facts){
+				planned(would(open)), is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
+			},
+			expect{OK, "0 Services", nil},
+		},
+		"a new Service that is refused is given no time": {
+			[]func(*Facts){address, fresh, planned(refused)}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}},
+		},
+		"no plan": {
+			[]func(*Facts){planned(planner.Service{Error: "no answer"})},
+			expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}},
+		},
+		"no plan at all": {
+			[]func(*Facts){func(f *Facts) { f.PlanErr = errors.New("no Deployment") }},
+			expect{Unknown, "1 Service; the controller's plan could not be made: no Deployment", nil},
+		},
+		"Ready in a large cluster": {
+			[]func(*Facts){is(metav1.Condition{Status: "True"})},
+			expect{OK, "1 Service; 1 of them are Ready and were not compared, --only LB compares all", nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.of(t, "LB-001", healthy, tt.change)
+			tt.want.of(t, "LB-001", append([]func(*Facts){healthy}, tt.changes...)...)
 		})
 	}
 }
 
 func TestRuleNames(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"LB-002", "LB-003"} {
-		expect{OK, "none", nil}.of(t, code, healthy)
-	}
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
 		return cloudstack.PublicIP{Address: address, Tags: map[string]string{plan.TagCluster: clusterID, plan.TagServiceUID: uid, plan.TagService: "default/old"}}
 	}
@@ -135,7 +156,6 @@ func TestRuleNames(t *testing.T) {
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web"}
 	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
-	expect{Warning, "1 rule with an old name", old}.of(t, "LB-002", healthy, odd, func(f *Facts) { f.Rules = slices.Delete(f.Rules, 1, 3) })
 	expect{"", "3 objects", []string{
 		"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old", "PublicIpAddress 203.0.113.54: default/old",
 	}}.of(t, "LB-003", healthy, odd)

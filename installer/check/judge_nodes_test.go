@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 func verdict(name string, v kubelet.Verdict, remedy string) kubelet.NodeVerdict {
@@ -49,8 +50,11 @@ func TestMatches(t *testing.T) {
 	expect{"", "2 of 3 nodes", []string{"Node lost: has no VM", `Node x: belongs to node "a", which is older`}}.of(t, "NODE-002", threeVMs,
 		ofNodes(nodeWith("a"), nodeWith("lost"), nodeWith("x", providerID("cloudstack:///"+idA))))
 	expect{"", "1 of 1 node", []string{"Node a: 2 VMs are named"}}.of(t, "NODE-002", ofNodes(nodeWith("a")), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
+}
 
-	// The Node that was created later is the one that is named, in whatever order the API server lists them.
+// The Node that was created later is the one that is named, in whatever order the API server lists them.
+func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
+	t.Parallel()
 	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")
 	first.CreationTimestamp, later.CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now.Add(time.Minute))
 	for _, nodes := range [][]corev1.Node{{first, later}, {later, first}} {
@@ -88,22 +92,23 @@ func TestUninitialised(t *testing.T) {
 		}
 	}
 	no := taint(corev1.TaintEffectNoSchedule)
-	expect{OK, "1 node", nil}.of(t, "NODE-004", ofNodes(nodeWith("a")))
 	expect{OK, "1 node", nil}.of(t, "NODE-004", ofNodes(nodeWith("a", no, since(time.Minute))))
 	expect{"", "1 node", []string{"Node a: tainted for 1h0m0s"}}.of(t, "NODE-004", ofNodes(nodeWith("a", no)))
-	expect{"", "3 nodes", []string{
-		"Node a: --node-ip 10.9.9.9 is on no NIC of VM a (InternalIP 10.1.1.11)", "Node b: tainted for 5m0s", "Node x: has no VM",
-	}}.of(t, "NODE-004", threeVMs, ofNodes(
-		nodeWith("a", no, wants("10.9.9.9")), nodeWith("b", taint(corev1.TaintEffectPreferNoSchedule), since(5*time.Minute), wants("10.1.1.12")), nodeWith("x", no),
-	))
+	expect{"", "1 node", []string{"Node b: tainted for 5m0s"}}.of(t, "NODE-004", threeVMs, ofNodes(
+		nodeWith("b", taint(corev1.TaintEffectPreferNoSchedule), since(5*time.Minute), wants("10.1.1.12"))))
 }
 
 func TestDoomed(t *testing.T) {
 	t.Parallel()
 	expect{OK, "3 nodes", nil}.of(t, "NODE-008", threeVMs, ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
-	expect{"", "1 node", []string{"Node x: is NotReady and has no VM"}}.of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode, providerID("cloudstack:///99999999-0000-4000-8000-000000000000"))))
 	expect{OK, "1 node", nil}.of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode))) // nothing proves that it may be deleted
 	expect{OK, "", nil}.of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
+
+	stopped, running := vm(idA, "a", ""), vm(idB, "b", "")
+	stopped.State = cloudstack.VMStopped
+	expect{"", "", []string{"Node a: its VM a is Stopped"}}.of(
+		t, "NODE-009", ofNodes(nodeWith("a"), nodeWith("b"), nodeWith("x")), ofVMs(snapshot(stopped, running)),
+	)
 }
 
 // A node whose name fits no VM is told which VM it is by its system UUID.
@@ -127,14 +132,20 @@ func TestMisplaced(t *testing.T) {
 		return v
 	}
 	a, b, c := vm(idA, "a", ""), vm(idB, "b", ""), vm(idC, "c", "")
+	lost := func(name, id string) corev1.Node {
+		return nodeWith(name, notReadyNode, providerID("cloudstack:///"+id))
+	}
 	for message, places := range map[string][]credentials.Place{
 		"; wrong account, project or zone":                                {},
 		"elsewhere, 2 in project op-proj, zone zone-1 (--project op-proj": {{VMs: []cloudstack.VirtualMachine{c}}, {Project: "op-proj", VMs: []cloudstack.VirtualMachine{a, b}}},
 		"1 in the account itself, zone z2 (no --project, --zone z2)":      {{VMs: []cloudstack.VirtualMachine{inZone(a, "z2")}}},
 	} {
-		f := expect{"", message, []string{"Node a: ", "Node b: "}}.of(t, "NODE-002", ofVMs(snapshot()),
-			ofNodes(nodeWith("a", providerID("cloudstack:///"+idA)), nodeWith("b")), func(f *Facts) { f.Places = places })
-		require.Contains(t, f.Remedy, "do not delete any Node")
+		for _, code := range []string{"NODE-002", "NODE-003", "NODE-008", "CS-004"} {
+			f := judge(t, code, ofVMs(snapshot()), func(f *Facts) { f.Places = places },
+				ofNodes(lost("a", idA), lost("b", idB)))
+			require.Contains(t, f.Message, message, code)
+			require.Contains(t, f.Remedy, "do not delete any Node", code)
+		}
 	}
 	destroyed := c
 	destroyed.State = cloudstack.VMDestroyed
@@ -145,23 +156,44 @@ func TestMisplaced(t *testing.T) {
 	require.Len(t, Lost([]corev1.Node{nodeWith("c"), nodeWith("lost"), nodeWith("gone")}, vms), 2)
 }
 
+// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	initialised := func(ip, manager string) corev1.Node {
-		return nodeWith("a", providerID("external-cloudstack://"+idA), func(n *corev1.Node) {
-			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}, {Type: corev1.NodeHostName, Address: "a"}}
-			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)}}
+	const first, second = "10.1.1.11", "10.2.2.21"
+	two := vm(idA, "a", first)
+	two.NICs = append(two.NICs, cloudstack.NIC{NetworkID: "net-2", IPv4: second})
+	for _, tt := range []struct {
+		manager, has, nodeIP, flag string
+		nics                       *inventory.VMSnapshot
+		want                       expect
+	}{
+		{"kubelet", first, "", "", snapshot(vm(idA, "a", first)), expect{OK, "3 nodes", nil}},
+		{
+			"cloudstack-ccm", "192.0.2.7", "", "", snapshot(vm(idA, "a", first)),
+			expect{Warning, "1 node", []string{"Node a: has InternalIP 192.0.2.7"}},
+		},
+		{"cloudstack-ccm", first, first, "", snapshot(two), expect{OK, "", nil}},
+		{"cloudstack-ccm", second, second, "", snapshot(two), expect{OK, "", nil}},
+		{"cloudstack-ccm", first, "10.99.0.1", "", snapshot(two), expect{Warning, "", []string{
+			"Node a: --node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP " + first + ", InternalIP " + second,
+		}}},
+		{"cloudstack-ccm", first, "", "--node-internal-cidrs=10.1.0.0/16", snapshot(two), expect{OK, "", nil}},
+	} {
+		a := nodeWith("a", providerID("external-cloudstack://"+idA), func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: tt.has}, {Type: corev1.NodeHostName, Address: "a"},
+			}
+			n.ManagedFields = []metav1.ManagedFieldsEntry{
+				{Manager: tt.manager, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)},
+			}
+			if tt.nodeIP != "" {
+				n.Annotations["alpha.kubernetes.io/provided-node-ip"] = tt.nodeIP
+			}
+		})
+		tt.want.of(t, "NODE-006", ofVMs(tt.nics), ofNodes(a, nodeWith("b"), nodeWith("lost", providerID("x"))), func(f *Facts) {
+			f.Controllers = []Workload{{Ours: true, words: []string{tt.flag}}}
 		})
 	}
-	seen := func(first corev1.Node) func(*Facts) {
-		return func(f *Facts) {
-			threeVMs(f)
-			f.Nodes = []corev1.Node{first, nodeWith("b"), nodeWith("lost", providerID("x"))}
-		}
-	}
-	expect{OK, "3 nodes", nil}.of(t, "NODE-006", seen(initialised("10.1.1.11", "kubelet")))
-	expect{"", "1 node", []string{"Node a: its kubelet writes InternalIP 192.0.2.7, CloudStack has InternalIP 10.1.1.11"}}.of(t, "NODE-006", seen(initialised("192.0.2.7", "kubelet")))
-	expect{Warning, "1 node", []string{"Node a: has InternalIP 192.0.2.7"}}.of(t, "NODE-006", seen(initialised("192.0.2.7", "cloudstack-ccm")))
 }
 
 func TestLabels(t *testing.T) {
@@ -182,14 +214,16 @@ func TestLabels(t *testing.T) {
 	}
 	bound := corev1.VolumeBound
 	fine, moved := nodeWith("a", zone("zone-1")), nodeWith("a", zone("mars"))
-	expect{OK, "1 node, 0 volumes", nil}.of(t, "NODE-007", threeVMs, decide(fine))
 	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("a")))
 	expect{Skipped, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("lost")))
 	expect{"", "1 node", []string{"Node a: zone is mars, CloudStack says zone-1"}}.of(t, "NODE-007", threeVMs, decide(moved))
 	expect{OK, "1 volume", nil}.of(t, "NODE-007", threeVMs, decide(fine, volume(corev1.LabelTopologyZone, "zone-1", bound)))
 	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(fine, volume("example.org/disk", "x", bound), volume(corev1.LabelTopologyZone, "gone", corev1.VolumeReleased)))
 	expect{"", "1 volume", []string{"PersistentVolume v: by CloudStack's data no node has it", "Node a: "}}.of(t, "NODE-007", threeVMs, decide(moved, volume(corev1.LabelTopologyZone, "mars", bound)))
-	expect{"", "1 volume", []string{"PersistentVolume v: by CloudStack's data no node has it"}}.of(t, "NODE-007", threeVMs, decide(fine, volume("failure-domain.beta.kubernetes.io/zone", "gone", bound)))
+	for _, key := range []string{corev1.LabelFailureDomainBetaZone, ZoneKey} {
+		wants := []string{"PersistentVolume v: wants " + key + " gone"}
+		expect{"", "1 volume", wants}.of(t, "NODE-007", threeVMs, decide(fine, volume(key, "gone", bound)))
+	}
 	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("a", func(n *corev1.Node) { n.Labels["failure-domain.beta.kubernetes.io/zone"] = "zone-1" }),
 		volume("failure-domain.beta.kubernetes.io/zone", "zone-1", bound)))
 }
@@ -201,7 +235,6 @@ func TestMadeByCKS(t *testing.T) {
 	}
 	named := pod("cloudstack-cloud-controller-manager-x", true)
 	expect{"", "made by CKS", nil}.of(t, "CKS-001", made(cluster.CKS))
-	expect{OK, "kubeadm (a sign)", nil}.of(t, "CKS-001", made(cluster.Kubeadm))
 	expect{OK, "stays away", nil}.of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.External, "")))
 	expect{"", "made by CKS", []string{"Node a: "}}.of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.NotExternal, "")))
 	expect{"", "installs its own provider again", nil}.of(t, "CKS-001", made(cluster.CKS, pod("x", true)))

@@ -47,7 +47,7 @@ func pod(spec corev1.PodSpec) []corev1.Pod {
 
 func TestClusterGates(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		change func(f *ClusterFacts)
 		gate   string
 		text   string
@@ -61,8 +61,7 @@ func TestClusterGates(t *testing.T) {
 		"Pod with affinity": {func(f *ClusterFacts) {
 			f.Pods = pod(corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms("old")}}})
 		}, "labels", "Pod a/b"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &ClusterFacts{Found: map[string][]string{}}

@@ -63,19 +63,25 @@ func Named[T any](t *testing.T, all []T, want string, name func(T) string) T {
 	return all[i]
 }
 
-// Cluster creates a cluster of one control node and two workers with version 1.33.1, and returns it as it is then.
-func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateClusterRequest)) *cloudapi.KubernetesCluster {
+// ClusterRequest asks for a cluster of one control node and two workers with version 1.33.1.
+func (c *Cloud) ClusterRequest(t *testing.T, name string) cloudapi.CreateClusterRequest {
 	t.Helper()
 	api := c.Client(t, "")
 	versions, err := api.ListKubernetesVersions(t.Context(), "")
 	require.NoError(t, err)
 	offerings, err := api.ListServiceOfferings(t.Context(), "")
 	require.NoError(t, err)
-	r := cloudapi.CreateClusterRequest{
+	return cloudapi.CreateClusterRequest{
 		Name: name, ZoneID: c.Zone(t, "zone-1"), ControlNodes: 1, Size: 2,
 		VersionID:  Named(t, versions, "1.33.1", func(v cloudapi.KubernetesVersion) string { return v.Semantic }).ID,
 		OfferingID: Named(t, offerings, "node", func(o cloudapi.ServiceOffering) string { return o.Name }).ID,
 	}
+}
+
+// Cluster creates a cluster, and returns it as it is then.
+func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateClusterRequest)) *cloudapi.KubernetesCluster {
+	t.Helper()
+	api, r := c.Client(t, ""), c.ClusterRequest(t, name)
 	if change != nil {
 		change(&r)
 	}

@@ -5,20 +5,35 @@ package inspect_test
 
 import (
 	"bytes"
-	"net/url"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
+	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
 func byCode(r check.Report) map[string]check.Result {
@@ -29,16 +44,23 @@ func byCode(r check.Report) map[string]check.Result {
 	return m
 }
 
+// result is that of one check.
+func (w *world) result(t *testing.T, code string, phase check.Phase) check.Result {
+	t.Helper()
+	return byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: phase, Only: []string{code}}, nil))[code]
+}
+
 // All checks work on every supported release of CloudStack, and share what they read.
 func TestHealthyOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range slices.DeleteFunc(simulator.Releases(), func(v string) bool { return v < "4.18" }) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, version)
+			w := newWorld(t, func(w *simulator.World) { w.Version = version })
 			w.env.Manifest = chartObjects
 			w.storage(t)
-			w.sim.Ledger().Reset()
+			w.Ledger().Reset()
+			w.kube.ClearActions()
 			ran := map[string]check.Result{}
 			for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
 				for code, c := range byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
@@ -59,173 +81,236 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 				"listVirtualMachines": 3, "listCapabilities": 2, "listApis": 2, "listZones": 2, "listNetworks": 3, "listPublicIpAddresses": 3,
 				"listLoadBalancerRules": 3, "listLoadBalancerRuleInstances": 2, "listFirewallRules": 1, "listProjects": 0,
 			} {
-				require.LessOrEqual(t, w.sim.Ledger().Count(command), limit, command)
+				require.LessOrEqual(t, w.Ledger().Count(command), limit, command)
 			}
-			for _, c := range w.sim.Ledger().Calls() {
+			for _, c := range w.Ledger().Calls() {
 				require.True(t, strings.HasPrefix(c.Command, "list"), "checks change nothing: %s", c.Command)
 			}
 			for _, a := range w.kube.Actions() {
 				review := a.GetResource().Resource == "selfsubjectaccessreviews"
-				require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s %s", a.GetVerb(), a.GetResource().Resource)
+				require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s", verbOf(a))
 			}
 		})
 	}
 }
 
-// Each fault alone is found by its code.
-func TestFaultsAreFound(t *testing.T) {
-	t.Parallel()
-	found := map[string]bool{}
-	for _, f := range faults() {
-		found[f.code] = true
-		t.Run(f.name(), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			f.inject(t, w)
-			phase := check.PhaseInstalled
-			if f.preflight {
-				phase = check.PhasePreflight
-			}
-			r := inspect.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)
-			c := byCode(r)[f.code]
-			require.Equal(t, f.outcome, c.Outcome, "%+v", c)
-			require.NotEmpty(t, c.Message)
-			require.NotEmpty(t, c.Remedy)
-			requireUsable(t, r.Checks)
-			said := c.Message
-			for _, o := range c.Objects {
-				said += "\n" + o.String() + ": " + o.Message
-			}
-			require.Contains(t, said, f.says)
-			if f.outcome == check.Failed {
-				require.Equal(t, 3, exitCode(r, check.SeverityError))
-			}
-			noKeys(t, w, r)
-		})
-	}
-	for _, c := range check.All() {
-		require.True(t, found[c.Code], "no fault is injected for %s", c.Code)
-	}
-}
+var update = flag.Bool("update", false, "write the transcripts")
 
-// noKeys looks for the keys in every format of a report.
-func noKeys(t *testing.T, w *world, r check.Report) {
+// transcript compares what doctor and status say with docs/transcripts, and looks for the keys in every format.
+func (w *world) transcript(t *testing.T, name string) check.Report {
 	t.Helper()
+	r, f := inspect.Facts(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	var b bytes.Buffer
+	style := report.Style{Unicode: true, Width: 110}
+	b.WriteString("$ csccm doctor\n")
+	require.NoError(t, r.WriteText(&b, check.TextOptions{Style: style}))
+	b.WriteString("\n$ csccm status\n")
+	before := bytes.Count(b.Bytes(), []byte("\n"))
+	require.NoError(t, status.New(r, f).WriteText(&b, style, false))
+	const screen = 23
+	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen of 24 lines")
+	text := strings.NewReplacer(
+		w.env.Cluster.Server, "https://192.0.2.10:6443", w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api",
+	).Replace(b.String())
+	golden.File(t, filepath.Join("..", "..", "..", "docs", "transcripts", name), text, *update, "go test ./installer/check/inspect -update")
+
 	require.NoError(t, report.Encode(&b, "json", r))
 	require.NoError(t, r.WriteText(&b, check.TextOptions{Verbose: true}))
 	require.NoError(t, report.Encode(&b, "yaml", r))
-	for _, name := range []string{"k8s-owner", "admin"} {
-		apiKey, secretKey, _ := w.sim.Keys(name)
-		require.NotContains(t, b.String(), apiKey, "no key in a report")
-		require.NotContains(t, b.String(), secretKey, "no key in a report")
+	require.NotContains(t, b.String(), w.env.CloudConfig.APIKey)
+	require.NotContains(t, b.String(), w.env.CloudConfig.SecretKey)
+	return r
+}
+
+func TestTranscriptOfAHealthyCluster(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, newWorld(t).transcript(t, "doctor-healthy.txt").Err(check.SeverityWarning))
+}
+
+func TestTranscriptOfABrokenCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, oldName)
+	w.breakAll(t)
+	r := w.transcript(t, "doctor-broken.txt")
+	failed, is := errors.AsType[*report.Error](r.Err(check.SeverityError))
+	require.True(t, is)
+	require.Equal(t, 3, failed.Code)
+	// A check that reads more than it declares says something else when it runs alone.
+	for _, c := range r.Checks {
+		alone := w.result(t, c.Code, check.PhaseInstalled)
+		require.Equal(t, c.Outcome, alone.Outcome, "%+v", alone)
+		if c.Code != "LB-001" { // which plans more Services when it is asked for
+			require.Equal(t, c.Objects, alone.Objects, c.Code)
+		}
 	}
 }
 
-// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves.
-func TestAddressesOfVMWithTwoNICs(t *testing.T) {
+// What a check finds in other facts than those of the transcripts.
+func TestReadings(t *testing.T) {
 	t.Parallel()
-	const kubeletIP, first, second = "alpha.kubernetes.io/provided-node-ip", "10.1.1.21", "10.2.2.21"
-	for name, tc := range map[string]struct {
-		node    func(n *corev1.Node)
-		flag    string // of the controller
-		outcome check.Outcome
-		says    string
+	for says, tc := range map[string]struct {
+		code   string
+		change func(w *world)
 	}{
-		"--node-ip of the first NIC": {node: func(n *corev1.Node) { n.Annotations[kubeletIP] = first }, outcome: check.OK},
-		"--node-ip of the second NIC": {outcome: check.OK, node: func(n *corev1.Node) {
-			n.Annotations[kubeletIP], n.Status.Addresses[0].Address = second, second
-		}},
-		"--node-ip that the VM does not have": {
-			node: func(n *corev1.Node) { n.Annotations[kubeletIP] = "10.99.0.1" }, outcome: check.Warning,
-			says: "--node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP 10.1.1.21, InternalIP 10.2.2.21",
-		},
-		"--node-internal-cidrs of the controller": {node: func(*corev1.Node) {}, flag: "--node-internal-cidrs=10.1.0.0/16", outcome: check.OK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldWith(t, func(w *simulator.World) {
-				w.Networks = append(w.Networks, simulator.Network{Name: "second", Account: "k8s", CIDR: "10.2.2.0/24"})
-				for i := range w.VirtualMachines {
-					if vm := &w.VirtualMachines[i]; vm.Name == "demo-worker-1" {
-						vm.NICs = append(vm.NICs, simulator.NIC{Network: "second", IP: second})
-					}
-				}
+		"its clock and this machine's differ by": {"K8S-004", func(w *world) { w.behind = 30 * time.Minute }},
+		"is Ready, but its last heartbeat is 10m0s old": {"K8S-004", func(w *world) {
+			l := testenv.Lease("demo-cp-1")
+			l.Namespace, l.Name, l.Spec.RenewTime = corev1.NamespaceNodeLease, "demo-cp-1", &metav1.MicroTime{Time: fixed.Add(-10 * time.Minute)}
+			_ = w.kube.Tracker().Add(l)
+			change(t, w.kube.CoreV1().Nodes(), "demo-cp-1", func(n *corev1.Node) {
+				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(fixed.Add(-time.Hour))
 			})
-			w.changeNode(t, "demo-worker-1", tc.node)
-			if tc.flag != "" {
-				d, err := w.kube.AppsV1().Deployments(system).Get(t.Context(), "cloudstack-cloud-controller-manager", metav1.GetOptions{})
-				require.NoError(t, err)
-				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, tc.flag)
-				_, err = w.kube.AppsV1().Deployments(system).Update(t.Context(), d, metav1.UpdateOptions{})
-				require.NoError(t, err)
-			}
-			r := byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{"NODE-006"}}, nil))["NODE-006"]
-			require.Equal(t, tc.outcome, r.Outcome, "%s %v", r.Message, r.Objects)
-			if tc.says != "" {
-				require.Contains(t, r.Objects[0].Message, tc.says)
-			}
-		})
-	}
-}
-
-// A wrong project looks as if all VMs were gone. Nobody may be told to delete the Nodes.
-func TestVMsAreInAnotherProject(t *testing.T) {
-	t.Parallel()
-	const project = "0b0b0b0b-0000-4000-8000-000000000001"
-	for name, tc := range map[string]struct {
-		own   string // VMs where the cloud-config looks
-		codes []string
-	}{
-		"no VM at all": {`{"listvirtualmachinesresponse":{}}`, []string{"CS-004"}},
-		"another VM": {
-			`{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"0b0b0b0b-0000-4000-8000-000000000002","name":"database","zonename":"zone-1","state":"Running"}]}}`,
-			[]string{"NODE-002", "NODE-003", "NODE-008"},
-		},
+		}},
+		"lookup .* no such host": {"CS-006", func(w *world) { // whatever a log says, without the keys
+			w.log += logLine('E', time.Minute, "a.go:1", fmt.Sprintf(`"Sync failed" err="cloudstack x: cannot reach the API: lookup %s: no such host"`,
+				w.env.CloudConfig.SecretKey))
+		}},
+		"update leases.coordination.k8s.io in kube-system": {"K8S-003", func(w *world) {
+			w.env.Replaces = []check.Object{{Kind: "Deployment", Namespace: system, Name: "cloud-controller-manager"}}
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "update" && a.Resource == "leases" })
+		}},
+		"create daemonsets.apps in kube-system": {"K8S-003", func(w *world) {
+			w.env.Manifest = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cloudstack-ccm}\n"
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool {
+				return a.Verb == "create" && a.Resource == "daemonsets"
+			})
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(says, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.nodeDown(t)
-			all := ""
-			w.edit = func(_ url.Values, body string) string { all = body; return body }
-			_, err := w.owner(t).ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
-			require.NoError(t, err)
-			w.edit = func(q url.Values, body string) string {
-				switch command := q.Get("command"); {
-				case command == "listProjects":
-					return `{"listprojectsresponse":{"count":1,"project":[{"id":"` + project + `","name":"op-proj","state":"Active"}]}}`
-				case command == "listVirtualMachines" && q.Get("projectid") == project:
-					return all
-				case command == "listVirtualMachines":
-					return tc.own
-				}
-				return body
+			tc.change(w)
+			got := w.result(t, tc.code, "")
+			said := got.Message
+			for _, o := range got.Objects {
+				said += o.Message
 			}
-			r := inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
-			failed := map[string]check.Result{}
-			for _, c := range r.Checks {
-				failed[c.Code] = c
-				if c.Outcome == check.Failed {
-					require.NotContains(t, c.Remedy, "delete the Node")
-					require.NotContains(t, c.Remedy, "may go")
-				}
-			}
-			for _, code := range tc.codes {
-				require.Equal(t, check.Failed, failed[code].Outcome, code)
-				require.Contains(t, failed[code].Message,
-					"wrong account, project or zone: VMs of the nodes are elsewhere, 3 in project op-proj, zone zone-1 (--project op-proj, --zone zone-1)", code)
-			}
+			require.Regexp(t, says, said)
+			require.NotContains(t, said, w.env.CloudConfig.SecretKey)
 		})
 	}
 }
 
-// nodeDown makes one node NotReady, as after an outage.
-func (w *world) nodeDown(t *testing.T) {
-	t.Helper()
-	n, err := w.kube.CoreV1().Nodes().Get(t.Context(), "demo-worker-1", metav1.GetOptions{})
-	require.NoError(t, err)
-	n.Status.Conditions[0].Status = corev1.ConditionFalse
-	_, err = w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
-	require.NoError(t, err)
+// A wrong project looks as if all VMs were gone. The checks say in which project they are.
+func TestVMsAreInAnotherProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *simulator.World) {
+		w.Projects = append(w.Projects, simulator.Project{Name: "op-proj", Owner: "k8s"})
+		w.Networks = append(w.Networks, simulator.Network{Name: "op-net", Project: "op-proj", CIDR: "10.5.5.0/24"})
+		w.VirtualMachines = append(w.VirtualMachines, simulator.VirtualMachine{
+			ID: "22222222-0000-4000-8000-00000000000a", Name: "away", Project: "op-proj", NICs: []simulator.NIC{{Network: "op-net"}},
+		})
+	})
+	for _, name := range []string{"demo-cp-1", "demo-worker-1", "demo-worker-2"} {
+		require.NoError(t, w.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
+	w.add(t, newNode("away", "10.5.5.1"))
+	require.Contains(
+		t, w.result(t, "NODE-002", check.PhaseInstalled).Message, "VMs of the nodes are elsewhere, 1 in project op-proj, zone zone-1",
+	)
+}
+
+// Remedies name nodes and the release, as a command line does.
+func TestRemedies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	change(t, w.kube.CoreV1().Nodes(), "demo-worker-2", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "mars" })
+	w.env.Namespace, w.env.Release = "cloud", "ours"
+	w.env.Style.Carry = func(text string) string {
+		return regexp.MustCompile(`csccm [a-z]+`).ReplaceAllString(text, "$0 -n cloud --release ours")
+	}
+	require.Contains(t, w.result(t, "NODE-007", check.PhaseInstalled).Remedy, "`csccm taint -n cloud --release ours demo-worker-2`")
+	require.Contains(t, w.result(t, "CCM-001", check.PhaseInstalled).Remedy, "`csccm install -n cloud --release ours`")
+}
+
+// A controller that is missing is found also where no record of Helm says that it should be there.
+func TestPhaseOf(t *testing.T) {
+	t.Parallel()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}}
+	other := func(replicas int32) *appsv1.Deployment {
+		d := testenv.Deployment(replicas)
+		d.Name, d.Labels = "cloud-controller-manager", nil
+		return d
+	}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		want    check.Phase
+	}{
+		"a new cluster":                         {nil, check.PhasePreflight},
+		"a release of Helm":                     {[]runtime.Object{revision(t, 1, "deployed", nil)}, check.PhaseInstalled},
+		"a manifest with no replicas":           {[]runtime.Object{testenv.Deployment(0)}, check.PhaseInstalled},
+		"a Secret without a controller":         {[]runtime.Object{secret}, check.PhaseInstalled},
+		"a Secret of another provider":          {[]runtime.Object{secret, other(1)}, check.PhasePreflight},
+		"a Secret, another provider is stopped": {[]runtime.Object{secret, other(0)}, check.PhaseInstalled},
+	} {
+		require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), cluster.NewForTest(fakekube.New(tc.objects...)), release), name)
+	}
+}
+
+// TestCKS: a cluster of CKS in which nothing is wrong, and what looking at it costs: two calls.
+func TestCKS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	k := w.Cluster(t, "c1", nil)
+	for _, n := range k.Nodes {
+		joined := newNode(n.Name, "10.1.9.9")
+		joined.Spec.ProviderID = "external-cloudstack://" + n.ID
+		w.add(t, joined)
+	}
+	for service, by := range map[string]string{"default/web": thisCluster, "default/gone": "another-cluster"} {
+		s, err := w.env.CloudStack.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
+		require.NoError(t, err)
+		tags := map[string]string{
+			"csccm-cluster": by, "csccm-service": service, "csccm-service-uid": webUID, "csccm-allocated-by": "cloudstack-ccm",
+		}
+		tagged, err := w.env.CloudStack.CreateTags(t.Context(), "PublicIpAddress", []string{s.ID}, tags)
+		require.NoError(t, err)
+		for _, job := range []string{s.JobID, tagged.JobID} {
+			_, err = w.env.CloudStack.Jobs().Wait(t.Context(), "", job)
+			require.NoError(t, err)
+		}
+	}
+	w.Ledger().Reset()
+	got := byCode(inspect.Run(t.Context(), w.env, check.Selection{Only: []string{"CKS"}, Skip: []string{"CKS-001"}}, nil))
+	for code, says := range map[string]string{
+		"CKS-002": "all VMs of the cluster run", "CKS-004": "nothing known is in the way",
+		"CKS-005": "would leave 1 address of its Services behind: `csccm cks delete --remove-services`",
+	} {
+		require.Equal(t, check.OK, got[code].Outcome, "%+v", got[code])
+		require.Contains(t, got[code].Message, says)
+	}
+	require.Equal(t, check.Skipped, got["CKS-003"].Outcome)
+	require.Contains(t, got["CKS-003"].Message, "does not answer: connection refused")
+	require.Equal(t, 1, w.Ledger().Count("listKubernetesClusters"))
+	require.LessOrEqual(t, w.Ledger().Count("listFirewallRules"), 2, "of the cluster's address, and of all for LB-001")
+}
+
+// TestNotCKS: on other clusters the checks are skipped, with the reason.
+func TestNotCKS(t *testing.T) {
+	t.Parallel()
+	for why, change := range map[string]func(t *testing.T, w *world){
+		"not made by CKS: none of its clusters has these nodes": func(*testing.T, *world) {},
+		"not made by CKS: CloudStack only lists it": func(t *testing.T, w *world) {
+			vms, err := w.env.CloudStack.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+			require.NoError(t, err)
+			entry := &registration.Entry{Name: "c1", ClusterID: thisCluster, ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID)}
+			_, err = registration.Sync(t.Context(), w.env.CloudStack.Client, entry)
+			require.NoError(t, err)
+		},
+		"not checked: the role of the keys may not list the clusters of CKS": func(_ *testing.T, w *world) {
+			w.Inject(
+				simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "does not exist"},
+			)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.add(t, newNode("c-control-19a2b3c4d5e", "10.1.1.50"))
+			change(t, w)
+			got := w.result(t, "CKS-002", check.PhaseInstalled)
+			require.Equal(t, check.Skipped, got.Outcome)
+			require.Equal(t, why, got.Message)
+		})
+	}
 }

@@ -14,61 +14,72 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	kversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 const (
-	system  = "kube-system"
-	release = "cloudstack-ccm"
-	// chartObjects is the manifest of the release.
-	chartObjects = `---
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: cloudstack-ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
----
-apiVersion: rbac.authorization.k8s.io/v1
+	system  = testenv.Namespace
+	release = cluster.DefaultRelease
+	// thisCluster is the UID of kube-system.
+	thisCluster = "5ca1ab1e-0000-4000-8000-000000000001"
+	webUID      = "01234567-89ab-cdef-0123-456789abcdef"
+	// roleOfChart and accountOfChart are the manifest of the release.
+	roleOfChart = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: cloudstack-ccm}
 rules: [{apiGroups: [""], resources: [nodes], verbs: [get, list]}]
 `
+	accountOfChart = `apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cloudstack-ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
+`
+	chartObjects = accountOfChart + "---\n" + roleOfChart
+	rolePath     = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cloudstack-ccm"
+	accountPath  = "/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm"
 )
+
+// fixed is the time of the cluster, which stands still: what was renewed just now stays fresh, however long a run takes.
+var fixed = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // world is a cluster in a fake clientset with a simulated CloudStack below it.
 type world struct {
-	sim     *simulator.Simulator
+	*testenv.Cloud
 	kube    *fakekube.Clientset
 	env     *inspect.Env
-	now     time.Time
-	objects *objectServer
+	objects map[string]map[string]any              // those of the chart, by path
 	kubelet func(node string) string               // its --cloud-provider
 	log     string                                 // of the controller
 	health  error                                  // of its Pods' /healthz
@@ -83,7 +94,7 @@ func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
 	q, _ := url.ParseQuery(cmp.Or(string(form), r.URL.RawQuery))
 	r.Header.Del("Accept-Encoding") // no gzip
 	answer := httptest.NewRecorder()
-	w.sim.Handler().ServeHTTP(answer, r)
+	w.Handler().ServeHTTP(answer, r)
 	body := answer.Body.String()
 	maps.Copy(rw.Header(), answer.Header())
 	rw.Header().Del("Content-Length")
@@ -91,108 +102,124 @@ func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
 	if w.edit != nil {
 		body = w.edit(q, body)
 	}
-	if body == answer.Body.String() {
-		rw.WriteHeader(answer.Code)
-	}
+	rw.WriteHeader(answer.Code)
 	_, _ = io.WriteString(rw, body)
 }
 
-// exitCode is that of a process that shows the report.
-func exitCode(r check.Report, failOn check.Severity) int {
-	if e, is := errors.AsType[*report.Error](r.Err(failOn)); is {
-		return e.Code
+// api is as much of an API server as the flags of kubelets and dry runs of the chart's objects need.
+func (w *world) api(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	node, flags := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/flagz")
+	switch live := w.objects[r.URL.Path]; {
+	case flags:
+		_ = json.NewEncoder(rw).Encode(map[string]any{
+			"kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1", "flags": map[string]string{"cloud-provider": w.kubelet(node)},
+		})
+	case r.URL.Query().Get("dryRun") == metav1.DryRunAll:
+		would := maps.Clone(live)
+		_ = json.NewDecoder(r.Body).Decode(&would)
+		_ = json.NewEncoder(rw).Encode(would)
+	case r.Method == http.MethodGet && live != nil:
+		_ = json.NewEncoder(rw).Encode(live)
+	default:
+		http.NotFound(rw, r)
 	}
-	return 0
 }
 
-func (w *world) node(name, ip string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour)), Annotations: map[string]string{}, Labels: map[string]string{}}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(w.now)}}
-	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem = "v1.37.1", "linux"
+func newNode(name, ip string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)), Annotations: map[string]string{}, Labels: map[string]string{},
+	}}
+	n.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(fixed)},
+	}
+	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem = testenv.KubeVersion, "linux"
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
 	return n
 }
 
+// newBalancer is a Service with a load balancer, which has the address of the example.
+func newBalancer(namespace, name, uid string, ports ...corev1.ServicePort) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)), Annotations: map[string]string{},
+	}}
+	s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeLoadBalancer, ports
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
+	return s
+}
+
 // controller is the release's Deployment with one ready Pod, and its lease.
-func (w *world) controller() []runtime.Object {
-	labels := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": release}
-	const image = "registry.example.org/cloudstack-ccm:v1.0.0"
-	one, seconds, holder, renewed := int32(1), int32(15), "cloud-controller-manager-1_x", metav1.NewMicroTime(w.now.Add(-2*time.Second))
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-cloud-controller-manager", Labels: labels}}
-	d.Spec.Replicas, d.Spec.Selector, d.Status.ReadyReplicas = &one, &metav1.LabelSelector{MatchLabels: labels}, 1
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cloudstack-ccm", Image: image}}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloud-controller-manager-1", Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet"}}}}
-	p.Spec.NodeName = "demo-cp-1"
-	p.Spec.Containers = []corev1.Container{{Name: "cloudstack-ccm", Image: image, Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 10258}}}}
-	p.Status.Phase = corev1.PodRunning
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloud-controller-manager"}}
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &renewed, &seconds
-	return []runtime.Object{d, p, l}
+func controller() (*appsv1.Deployment, *corev1.Pod, *coordinationv1.Lease) {
+	c := corev1.Container{Name: "cloudstack-ccm", Image: "registry.example.org/cloudstack-ccm:v1.0.0"}
+	d := testenv.Deployment(1)
+	d.Spec.Template.Spec.Containers = []corev1.Container{c}
+	c.Ports = []corev1.ContainerPort{{Name: "https", ContainerPort: 10258}}
+	p := testenv.ReadyPod("cloud-controller-manager-1")
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}}
+	p.Spec.NodeName, p.Spec.Containers = "demo-cp-1", []corev1.Container{c}
+	l := testenv.Lease("cloud-controller-manager-1_x")
+	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: fixed.Add(-2 * time.Second)}, ptr.To[int32](15)
+	return d, p, l
 }
 
-// newWorld is the example world with its nodes initialised and the old rules renamed.
-func newWorld(t *testing.T) *world { t.Helper(); return newWorldOf(t, "") }
-
-// newWorldOf is newWorld with a CloudStack of a release. Its time stands still: what was renewed just now stays fresh,
-// however long a run takes.
-func newWorldOf(t *testing.T, version string) *world {
+// newWorld is the example world with its nodes initialised and the old rules renamed, in a CloudStack that makes clusters
+// of CKS and has these changes.
+func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	t.Helper()
-	return newWorldWith(t, func(w *simulator.World) { w.Version = version })
-}
-
-// newWorldWith is newWorld with a changed CloudStack.
-func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
-	t.Helper()
-	w := &world{now: fixed, kubelet: func(string) string { return "external" }}
-	w.log = w.logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
-	var err error
 	example := simulator.ExampleWorld()
-	withCKS(example)
-	change(example)
-	w.sim, err = simulator.New(simulator.Options{World: example})
-	require.NoError(t, err)
-	t.Cleanup(w.sim.Close)
-	cs := httptest.NewServer(http.HandlerFunc(w.cloud))
+	for i := range example.PublicIPs {
+		for j := range example.PublicIPs[i].LoadBalancerRules {
+			rule := &example.PublicIPs[i].LoadBalancerRules[j]
+			if !strings.Contains(rule.Name, "-tcp-") {
+				rule.Name = strings.Replace(rule.Name, "-", "-tcp-", 1)
+			}
+		}
+	}
+	example.Settings = map[string]string{"endpoint.url": "http://192.0.2.1:8080/client/api"}
+	example.ServiceOfferings = append(
+		example.ServiceOfferings, simulator.ServiceOffering{Name: "node", CPUs: 2, CPUSpeed: 1000, Memory: 2048},
+	)
+	example.KubernetesVersions = append(example.KubernetesVersions, simulator.KubernetesVersion{Semantic: "1.33.1"})
+	for _, change := range changes {
+		change(example)
+	}
+	w := &world{
+		Cloud: testenv.NewCloud(t, example), kubelet: func(string) string { return "external" }, objects: map[string]map[string]any{},
+	}
+	w.log = logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
+	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart} {
+		var o map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(text), &o))
+		w.objects[path] = o
+	}
+	cs, api := httptest.NewServer(http.HandlerFunc(w.cloud)), httptest.NewServer(http.HandlerFunc(w.api))
 	t.Cleanup(cs.Close)
-	apiKey, secretKey, known := w.sim.Keys("k8s-owner")
-	require.True(t, known)
-	cfg := &cloudstack.Config{APIURL: cs.URL + "/client/api", APIKey: apiKey, SecretKey: secretKey, Zone: "zone-1"}
+	t.Cleanup(api.Close)
+	cfg := w.Config(t, "")
+	cfg.APIURL, cfg.Zone = cs.URL+"/client/api", "zone-1"
 	client, err := cloudapi.NewClient(cfg)
 	require.NoError(t, err)
 
-	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(t, err)
-	for _, r := range rules {
-		if !strings.Contains(r.Name, "-tcp-") {
-			rename(t, client, r, strings.Replace(r.Name, "-", "-tcp-", 1))
-		}
-	}
+	namespace := testenv.KubeSystem()
+	namespace.UID = thisCluster
+	d, p, l := controller()
+	web := newBalancer(
+		"default", "web", webUID, corev1.ServicePort{Port: 80, NodePort: 30080}, corev1.ServicePort{Port: 443, NodePort: 30443},
+	)
+	w.kube = fakekube.New(append(policies(), namespace, d, p, l, web, revision(t, 1, "deployed", nil))...)
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
-
-	objects := append(w.controller(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "5ca1ab1e-0000-4000-8000-000000000001"}})
-	objects = append(objects, admissionObjects()...)
 	for _, vm := range vms {
-		n := w.node(vm.Name, vm.NICs[0].IPv4)
+		n := newNode(vm.Name, vm.NICs[0].IPv4)
 		n.Spec.ProviderID = "external-cloudstack://" + vm.ID
 		n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelTopologyRegion] = vm.ZoneName, vm.ZoneName
 		if vm.Name == "demo-cp-1" {
 			n.Labels[corev1.LabelNodeExcludeBalancers] = ""
 		}
-		objects = append(objects, n)
+		w.add(t, n)
 	}
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "01234567-89ab-cdef-0123-456789abcdef", CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour))}}
-	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
-	svc.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}, {Port: 443, NodePort: 30443}}
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
-	w.kube = fakekube.New(append(objects, svc, revision(t, 1, "deployed", chartObjects, nil))...)
-	w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: "v1.37.1"}
-	w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
-		review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		review.Status.Allowed = true
-		return true, review, nil
-	})
+	w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: testenv.KubeVersion}
+	w.deny(func(*authorizationv1.ResourceAttributes) bool { return false })
 	w.kube.PrependReactor("get", "pods/log", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, &runtime.Unknown{Raw: []byte(w.log)}, nil
 	})
@@ -202,43 +229,71 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 		}
 		return true, answer{errors.New("Unauthorized")}, nil
 	})
-
-	w.objects = newObjectServer(t, chartObjects)
-	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/proxy/flagz") {
-			w.objects.ServeHTTP(rw, r)
-			return
-		}
-		node := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/flagz")
-		rw.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(rw).Encode(map[string]any{"kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1", "flags": map[string]string{"cloud-provider": w.kubelet(node)}})
-	}))
-	t.Cleanup(api.Close)
 	w.env = &inspect.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
-		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
+		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(fixed),
+		DialAPI: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") },
 	}
 	return w
 }
 
-// logLine is one of klog's, so long ago.
-func (w *world) logLine(level byte, ago time.Duration, source, text string) string {
-	return fmt.Sprintf("%c%s       1 %s] %s\n", level, w.now.Add(-ago).UTC().Format("0102 15:04:05.000000"), source, text)
+// answer is what a Pod says through the API server.
+type answer struct{ err error }
+
+func (a answer) DoRaw(context.Context) ([]byte, error) { return []byte("ok"), a.err }
+
+func (a answer) Stream(context.Context) (io.ReadCloser, error) { return nil, errors.New("no stream") }
+
+func (w *world) add(t *testing.T, o runtime.Object) {
+	t.Helper()
+	require.NoError(t, w.kube.Tracker().Add(o))
 }
 
-func rename(t *testing.T, client *cloudapi.Client, r cloudstack.LoadBalancerRule, name string) {
+// change changes an object of the cluster.
+func change[T any](t *testing.T, api interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	Update(ctx context.Context, v T, o metav1.UpdateOptions) (T, error)
+}, name string, change func(v T),
+) {
 	t.Helper()
-	s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: r.ID, Protocol: "tcp", Algorithm: r.Algorithm, Name: name})
+	v, err := api.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
-	_, err = client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID)
+	change(v)
+	_, err = api.Update(t.Context(), v, metav1.UpdateOptions{})
 	require.NoError(t, err)
+}
+
+// deny has the API server say no about some of the caller's rights.
+func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
+	w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
+		review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		review.Status.Allowed = !which(review.Spec.ResourceAttributes)
+		return true, review, nil
+	})
+}
+
+// logLine is one of klog's, so long ago.
+func logLine(level byte, ago time.Duration, source, text string) string {
+	return fmt.Sprintf("%c%s       1 %s] %s\n", level, fixed.Add(-ago).Format("0102 15:04:05.000000"), source, text)
+}
+
+// policies are the chart's admission policies with their bindings.
+func policies() (out []runtime.Object) {
+	for _, end := range []string{"annotations", "records", "tenancy"} {
+		meta := metav1.ObjectMeta{Name: release + "-" + end, Labels: testenv.Labels}
+		p, b := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta}, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
+		p.Spec.FailurePolicy = ptr.To(admissionv1.Fail)
+		b.Spec.PolicyName, b.Spec.ValidationActions = meta.Name, []admissionv1.ValidationAction{admissionv1.Deny}
+		out = append(out, p, b)
+	}
+	return out
 }
 
 // revision is a Secret as Helm writes it.
-func revision(t *testing.T, n int, status, manifest string, values map[string]any) *corev1.Secret {
+func revision(t *testing.T, n int, status string, values map[string]any) *corev1.Secret {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{
-		"name": release, "version": n, "manifest": manifest, "config": values, "info": map[string]any{"status": status},
+		"name": release, "version": n, "manifest": chartObjects, "config": values, "info": map[string]any{"status": status},
 		"chart": map[string]any{"metadata": map[string]any{"name": release, "version": "1.0.0", "appVersion": "v1.0.0"}},
 	})
 	require.NoError(t, err)
@@ -255,90 +310,31 @@ func revision(t *testing.T, n int, status, manifest string, values map[string]an
 	}
 }
 
-// answer is what a Pod says through the API server.
-type answer struct{ err error }
-
-func (a answer) DoRaw(context.Context) ([]byte, error) { return []byte("ok"), a.err }
-
-func (a answer) Stream(context.Context) (io.ReadCloser, error) { return nil, errors.New("no stream") }
-
-// objectServer is as much of an API server as reading and dry-run applying objects needs.
-type objectServer struct {
-	mu      sync.Mutex
-	objects map[string]map[string]any // by path
-	refuse  string                    // reason for which nothing is taken
-}
-
-func newObjectServer(t *testing.T, manifest string) *objectServer {
+// storage adds the CSI driver as its chart installs it, registered on every node, with a Secret of its own.
+func (w *world) storage(t *testing.T) {
 	t.Helper()
-	s := &objectServer{objects: map[string]map[string]any{}}
-	for _, doc := range strings.Split(manifest, "---\n") {
-		var o map[string]any
-		require.NoError(t, yaml.Unmarshal([]byte(doc), &o))
-		switch o["kind"] {
-		case "ServiceAccount":
-			s.objects["/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm"] = o
-		case "ClusterRole":
-			s.objects["/apis/rbac.authorization.k8s.io/v1/clusterroles/cloudstack-ccm"] = o
-		}
+	vms, err := w.env.CloudStack.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "csi-controller"}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{
+		Name: "driver", Image: "mirror.example.org/csi/cloudstack-csi-driver:3.0.0@sha256:0",
+		Args: []string{"--cloudstack-config=$(CLOUD_CONFIG)", "--cloudstack-config=/etc/config/driver"},
+	}}
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{
+		Name: "cloud-config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "cloudstack-secret"}},
+	}}
+	w.add(t, d)
+	w.add(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: check.DriverName}})
+	c := w.env.CloudConfig
+	w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}, Data: map[string][]byte{
+		"cloud-config": c.Render(), "driver": fmt.Appendf(
+			nil, "[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.APIURL, c.APIKey, c.SecretKey,
+		),
+	}})
+	for _, vm := range vms {
+		change(t, w.kube.CoreV1().Nodes(), vm.Name, func(n *corev1.Node) { n.Labels[check.ZoneKey] = vm.ZoneID })
+		w.add(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: vm.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: "other.example.org", NodeID: vm.Name}, {Name: check.DriverName, NodeID: vm.ID, TopologyKeys: []string{check.ZoneKey}},
+		}}})
 	}
-	return s
-}
-
-func (s *objectServer) change(path string, change func(o map[string]any)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if change == nil {
-		delete(s.objects, path)
-		return
-	}
-	change(s.objects[path])
-}
-
-func (s *objectServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	fail := func(code int, reason metav1.StatusReason, message string) {
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: reason, Message: message, Code: int32(code)})
-	}
-	live, found := s.objects[r.URL.Path]
-	switch {
-	case r.Method != http.MethodGet && r.URL.Query().Get("dryRun") == "All":
-		if s.refuse != "" {
-			fail(http.StatusForbidden, metav1.StatusReasonForbidden, s.refuse)
-			return
-		}
-		var applied map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&applied); err != nil {
-			fail(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-			return
-		}
-		_ = json.NewEncoder(w).Encode(merged(live, applied))
-	case r.Method != http.MethodGet:
-		fail(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "checks change nothing")
-	case !found:
-		fail(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
-	default:
-		_ = json.NewEncoder(w).Encode(live)
-	}
-}
-
-// merged is live with applied over it, as far as maps go.
-func merged(live, applied map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range live {
-		out[k] = v
-	}
-	for k, v := range applied {
-		a, aMap := out[k].(map[string]any)
-		b, bMap := v.(map[string]any)
-		if aMap && bMap {
-			out[k] = merged(a, b)
-		} else {
-			out[k] = v
-		}
-	}
-	return out
 }

@@ -37,64 +37,48 @@ func kubelet137(cloudProvider string) http.Handler {
 	return mux
 }
 
-func notAcceptable(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusNotAcceptable)
-	_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"only the following media types are accepted","reason":"NotAcceptable","code":406}`))
+// status answers as an API server does that refuses.
+func status(code int, reason metav1.StatusReason, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		kind := metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		_ = json.NewEncoder(w).Encode(
+			metav1.Status{TypeMeta: kind, Status: "Failure", Code: int32(code), Reason: reason, Message: message},
+		)
+	}
 }
 
+var notAcceptable = status(
+	http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "only the following media types are accepted",
+)
+
 // kubelet135 serves v1alpha1, as Kubernetes 1.35 with the feature gate.
-func kubelet135(cloudProvider string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.Contains(r.Header.Get("Accept"), "v=v1alpha1"):
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]any{
-				"kind": "Flagz", "apiVersion": "config.k8s.io/v1alpha1", "metadata": map[string]any{"name": "kubelet"},
-				"flags": map[string]string{"cloud-provider": cloudProvider, "v": "2"},
-			})
-		default:
-			notAcceptable(w)
+func kubelet135(cloudProvider string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept"), "v=v1alpha1") {
+			notAcceptable(w, r)
+			return
 		}
-	})
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(
+			w,
+			`{"kind":"Flagz","apiVersion":"config.k8s.io/v1alpha1","metadata":{"name":"kubelet"},"flags":{"cloud-provider":%q,"v":"2"}}`, cloudProvider,
+		)
+	}
 }
 
 // apiServer serves an API server's node proxy for kubelets by node name.
 func apiServer(t *testing.T, kubelets map[string]http.Handler) *rest.Config {
 	t.Helper()
-	status := func(w http.ResponseWriter, code int, reason, message string) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{
-			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
-			Code: int32(code), Reason: metav1.StatusReason(reason), Message: message,
-		})
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/nodes/{node}/proxy/flagz", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer token" {
-			status(w, 401, "Unauthorized", "Unauthorized")
-			return
-		}
-		name := r.PathValue("node")
-		switch name {
-		case "no-right":
-			status(w, 403, "Forbidden", `nodes "no-right" is forbidden: User "alice" cannot get resource "nodes/proxy" in API group "" at the cluster scope`)
-			return
-		case "no-address":
-			status(w, 500, "InternalError", "no preferred addresses found; known addresses: []")
-			return
-		case "down":
-			status(w, 503, "ServiceUnavailable", "error trying to reach service: dial tcp 10.1.1.99:10250: connect: connection refused")
-			return
-		case "hangs":
-			<-r.Context().Done()
-			return
-		}
-		k, ok := kubelets[name]
-		if !ok {
-			status(w, 404, "NotFound", fmt.Sprintf("nodes %q not found", name))
-			return
+		k, ok := kubelets[r.PathValue("node")]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer token":
+			k = status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		case !ok:
+			k = status(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("nodes %q not found", r.PathValue("node")))
 		}
 		r.URL = &url.URL{Path: "/flagz"}
 		k.ServeHTTP(w, r)
@@ -114,19 +98,25 @@ func TestVerifyReadsFlags(t *testing.T) {
 	t.Parallel()
 	kubelets := map[string]http.Handler{
 		"v137-external": kubelet137("external"), "v137-none": kubelet137(""), "v135": kubelet135("external"), "v135-none": kubelet135(""),
-		"v131": http.NotFoundHandler(), "text-only": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { notAcceptable(w) }),
+		"v131": http.NotFoundHandler(), "text-only": notAcceptable,
+		"no-right": status(http.StatusForbidden, metav1.StatusReasonForbidden,
+			`nodes "no-right" is forbidden: User "alice" cannot get resource "nodes/proxy" in API group "" at the cluster scope`),
+		"no-address": status(
+			http.StatusInternalServerError, metav1.StatusReasonInternalError, "no preferred addresses found; known addresses: []",
+		),
+		"down": status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+			"error trying to reach service: dial tcp 10.1.1.99:10250: connect: connection refused"),
 		"refuses": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "Forbidden (user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource(s)=[proxy])", http.StatusForbidden)
 		}),
 		"nonsense": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }),
 	}
-	type test struct {
+	tests := []struct {
 		node    string
 		want    Verdict
 		failure failure
 		reason  string
-	}
-	tests := []test{
+	}{
 		{"v137-external", External, failure{}, "/flagz: --cloud-provider=external"},
 		{"v137-none", NotExternal, failure{}, `/flagz: --cloud-provider=""`},
 		{"v135", External, failure{}, "/flagz: "},
@@ -159,7 +149,8 @@ func TestVerifyReadsFlags(t *testing.T) {
 
 func TestAskFails(t *testing.T) {
 	t.Parallel()
-	p := newProber(cluster.NewForTest(fake.NewClientset(), apiServer(t, nil)))
+	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p := newProber(cluster.NewForTest(fake.NewClientset(), apiServer(t, map[string]http.Handler{"hangs": hangs})))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	require.Equal(t, timedOut.at(sourceFlagz, ""), p.ask(ctx, "hangs"))
@@ -175,114 +166,100 @@ func TestAskFails(t *testing.T) {
 	require.NotContains(t, a.Detail, "proxy/flagz")
 }
 
-// addressesBy returns the managedFields of a node whose addresses were written by managers, one after the other.
-func addressesBy(managers ...string) []metav1.ManagedFieldsEntry {
-	var out []metav1.ManagedFieldsEntry
-	for i, m := range managers {
-		at := metav1.NewTime(time.Unix(int64(i), 0))
-		out = append(out, metav1.ManagedFieldsEntry{Manager: m, Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)})
-	}
-	return out
-}
-
 func TestJudgeLadder(t *testing.T) {
 	t.Parallel()
-	off := gateOff.at(sourceFlagz, "")
-	with := func(changes ...func(n *corev1.Node)) *corev1.Node {
-		n := newNode("n")
-		for _, change := range changes {
-			change(&n)
-		}
-		return &n
+	const noCCM, external = "--disable-cloud-controller", "cloud-provider=external"
+	type changes []func(n *corev1.Node)
+	type row struct {
+		node changes
+		want Verdict
+		by   string
 	}
-	plain := with()
 	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
-	hostname := func(n *corev1.Node) {
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
-	}
-	writtenBy := func(managers ...string) func(n *corev1.Node) {
-		return func(n *corev1.Node) { n.ManagedFields = addressesBy(managers...) }
+	hostname := func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
+	writtenBy := func(managers ...string) func(n *corev1.Node) { // one after the other
+		return func(n *corev1.Node) {
+			for i, m := range managers {
+				n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
+					Manager: m, Time: &metav1.Time{Time: time.Unix(int64(i), 0)}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
+				})
+			}
+		}
 	}
 	tainted := func(effect corev1.TaintEffect) func(n *corev1.Node) {
 		return func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect}}
 		}
 	}
-	startedWith := func(key string, argv ...string) func(n *corev1.Node) {
-		return func(n *corev1.Node) {
-			raw, err := json.Marshal(argv)
-			require.NoError(t, err)
-			n.Annotations[key] = string(raw)
+	startedWith := func(key string) func(argv ...string) func(n *corev1.Node) {
+		return func(argv ...string) func(n *corev1.Node) {
+			raw, _ := json.Marshal(argv)
+			return func(n *corev1.Node) { n.Annotations[key] = string(raw) }
 		}
 	}
-	args := func(key string, argv ...string) *corev1.Node { return with(startedWith(key, argv...)) }
-	tests := []struct {
-		name  string
-		facts Facts
-		want  Verdict
-		by    string
-	}{
-		{"no evidence", Facts{Node: plain, Flagz: off}, Unknown, ""},
-		{"flags win over the Node object", Facts{Node: with(told), Flagz: fromFlags(sourceFlagz, map[string]string{"cloud-provider": ""})}, NotExternal, "/flagz"},
-		{"flags without the flag", Facts{Node: plain, Flagz: fromFlags(sourceFlagz, map[string]string{"v": "2"})}, Unknown, ""},
-		{"another provider", Facts{Node: plain, Flagz: fromFlags(sourceFlagz, map[string]string{"cloud-provider": "cloudstack"})}, NotExternal, `"cloudstack"`},
-		{"provided-node-ip", Facts{Node: with(told), Flagz: off}, External, "provided-node-ip"},
-		{"kubelet's taint", Facts{Node: with(tainted(corev1.TaintEffectNoSchedule)), Flagz: off}, External, "taint"},
-		{"a taint set by csccm proves nothing", Facts{Node: with(tainted(corev1.TaintEffectPreferNoSchedule)), Flagz: off}, Unknown, ""},
-		{"host name only", Facts{Node: with(hostname), Flagz: off}, External, "addresses"},
-		{"no addresses at all", Facts{Node: with(func(n *corev1.Node) { n.Status.Addresses = nil }), Flagz: off}, Unknown, ""},
-		{"provider ID proves nothing", Facts{
-			Node: with(func(n *corev1.Node) { n.Spec.ProviderID = "external-cloudstack://2b2c4b9e-5ef0-4b5c-9d51-0e7a6a3b2f10" }), Flagz: off,
-		}, Unknown, ""},
-		{"k3s with its own controller", Facts{Node: args("k3s.io/node-args", "server", "--disable", "traefik"), Flagz: off}, External, "built-in"},
-		{"k3s without, and no flag", Facts{Node: args("k3s.io/node-args", "server", "--disable-cloud-controller"), Flagz: off}, NotExternal, "--disable-cloud-controller"},
-		{"k3s without, with the flag", Facts{Node: args("k3s.io/node-args", "server", "--disable-cloud-controller", "--kubelet-arg", "cloud-provider=external"), Flagz: off}, External, "--kubelet-arg"},
-		{"k3s with a false value", Facts{Node: args("k3s.io/node-args", "server", "--disable-cloud-controller", "false"), Flagz: off}, External, "built-in"},
-		{"k3s agent of such a server", Facts{Node: args("k3s.io/node-args", "agent"), Flagz: off, CloudControllerDisabled: true}, NotExternal, "--disable-cloud-controller"},
-		{"RKE2 with the flag", Facts{Node: args("rke2.io/node-args", "agent", "--kubelet-arg=cloud-provider=external"), Flagz: off, CloudControllerDisabled: true}, External, "rke2.io/node-args"},
-		{"RKE2 with another value", Facts{Node: args("rke2.io/node-args", "agent", "--kubelet-arg=cloud-provider=aws"), Flagz: off}, NotExternal, "aws"},
-		{"RKE2 with its own option", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name", "external"), Flagz: off, CloudControllerDisabled: true}, External, "--cloud-provider-name=external"},
-		{"RKE2 with another provider's name", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name=harvester"), Flagz: off}, Unknown, ""},
-		{"managedFields: the kubelet writes the addresses", Facts{Node: with(writtenBy("kubelet")), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: the program k3s contains the kubelet", Facts{Node: with(writtenBy("cloudstack-ccm", "k3s")), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: k3s with its own controller", Facts{Node: with(writtenBy("k3s"), told), Flagz: off}, External, "provided-node-ip"},
-		{"managedFields: k3s's --kubelet-arg wins", Facts{
-			Node: with(writtenBy("k3s"), startedWith("k3s.io/node-args", "agent", "--kubelet-arg", "cloud-provider=external")), Flagz: off,
-		}, External, "--kubelet-arg"},
-		{"managedFields: RKE2's kubelet has its own name", Facts{Node: with(writtenBy("rke2", "kubelet")), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: RKE2's own controller", Facts{Node: with(writtenBy("kubelet", "cloud-controller-manager")), Flagz: off}, Unknown, ""},
-		{"managedFields: with --node-ip an external kubelet writes them too", Facts{Node: with(writtenBy("kubelet"), told), Flagz: off}, External, "provided-node-ip"},
-		{"managedFields: a controller writes them", Facts{Node: with(writtenBy("kubelet", "cloudstack-ccm")), Flagz: off}, Unknown, ""},
-		{"managedFields: a registered host name", Facts{Node: with(writtenBy("kubelet"), hostname), Flagz: off}, External, "host name only"},
-		{"annotation that is not JSON", Facts{Node: with(func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }), Flagz: off}, Unknown, ""},
+	k3s, rke2 := startedWith("k3s.io/node-args"), startedWith("rke2.io/node-args")
+	judge := func(name string, tt row, flags map[string]string, disabled bool) {
+		n := newNode("n")
+		for _, change := range tt.node {
+			change(&n)
+		}
+		f := Facts{Node: &n, Flagz: gateOff.at(sourceFlagz, ""), CloudControllerDisabled: disabled}
+		if flags != nil {
+			f.Flagz = fromFlags(sourceFlagz, flags)
+		}
+		v := Judge(f)
+		require.Equal(t, tt.want, v.Verdict, "%s: %+v", name, v.Evidence)
+		require.Contains(t, v.Reason(), tt.by, name)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			v := Judge(tt.facts)
-			require.Equal(t, tt.want, v.Verdict, "%+v", v.Evidence)
-			if tt.by != "" {
-				require.Contains(t, v.Reason(), tt.by)
-			}
-		})
+	for name, tt := range map[string]row{
+		"no evidence":                         {nil, Unknown, ""},
+		"provided-node-ip":                    {changes{told}, External, "provided-node-ip"},
+		"kubelet's taint":                     {changes{tainted(corev1.TaintEffectNoSchedule)}, External, "taint"},
+		"a taint set by csccm proves nothing": {changes{tainted(corev1.TaintEffectPreferNoSchedule)}, Unknown, ""},
+		"host name only":                      {changes{hostname}, External, "addresses"},
+		"no addresses at all":                 {changes{func(n *corev1.Node) { n.Status.Addresses = nil }}, Unknown, ""},
+		"provider ID proves nothing":          {changes{func(n *corev1.Node) { n.Spec.ProviderID = "external-cloudstack://2b2c4b9e" }}, Unknown, ""},
+		"k3s with its own controller":         {changes{k3s("server", "--disable", "traefik")}, External, "built-in"},
+		"k3s without, and no flag":            {changes{k3s("server", noCCM)}, NotExternal, noCCM},
+		"k3s without, with the flag":          {changes{k3s("server", noCCM, "--kubelet-arg", external)}, External, "--kubelet-arg"},
+		"k3s with a false value":              {changes{k3s("server", noCCM, "false")}, External, "built-in"},
+		"RKE2 with another value":             {changes{rke2("agent", "--kubelet-arg=cloud-provider=aws")}, NotExternal, "aws"},
+		"RKE2 with another provider's name":   {changes{rke2("agent", "--cloud-provider-name=harvester")}, Unknown, ""},
+		"the kubelet writes the addresses":    {changes{writtenBy("kubelet")}, NotExternal, "managedFields"},
+		"k3s contains the kubelet":            {changes{writtenBy("cloudstack-ccm", "k3s")}, NotExternal, "managedFields"},
+		"k3s writes, with its own controller": {changes{writtenBy("k3s"), told}, External, "provided-node-ip"},
+		"k3s's --kubelet-arg wins":            {changes{writtenBy("k3s"), k3s("agent", "--kubelet-arg", external)}, External, "--kubelet-arg"},
+		"RKE2's kubelet has its own name":     {changes{writtenBy("rke2", "kubelet")}, NotExternal, "managedFields"},
+		"RKE2's own controller":               {changes{writtenBy("kubelet", "cloud-controller-manager")}, Unknown, ""},
+		"an external kubelet with --node-ip":  {changes{writtenBy("kubelet"), told}, External, "provided-node-ip"},
+		"a controller writes them":            {changes{writtenBy("kubelet", "cloudstack-ccm")}, Unknown, ""},
+		"a registered host name":              {changes{writtenBy("kubelet"), hostname}, External, "host name only"},
+		"annotation that is not JSON":         {changes{func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }}, Unknown, ""},
+	} {
+		judge(name, tt, nil, false)
+	}
+	judge("flags win over the Node object", row{changes{told}, NotExternal, "/flagz"}, map[string]string{"cloud-provider": ""}, false)
+	judge("flags without the flag", row{nil, Unknown, ""}, map[string]string{"v": "2"}, false)
+	judge("another provider", row{nil, NotExternal, `"cloudstack"`}, map[string]string{"cloud-provider": "cloudstack"}, false)
+	for name, tt := range map[string]row{
+		"k3s agent of such a server": {changes{k3s("agent")}, NotExternal, noCCM},
+		"RKE2 with the flag":         {changes{rke2("agent", "--kubelet-arg="+external)}, External, "rke2.io/node-args"},
+		"RKE2 with its own option":   {changes{rke2("agent", "--cloud-provider-name", "external")}, External, "--cloud-provider-name=external"},
+	} {
+		judge(name, tt, nil, true)
 	}
 }
 
 func TestRunsCloudController(t *testing.T) {
 	t.Parallel()
-	of := func(argv ...string) bool {
-		raw, err := json.Marshal(argv)
-		require.NoError(t, err)
+	for args, want := range map[string]bool{
+		`["server"]`: true, `["agent"]`: false, `["server","--disable-cloud-controller=true"]`: false,
+		`["server","--cloud-provider-name","external"]`: false, "": false,
+	} {
 		n := newNode("n")
-		n.Annotations["rke2.io/node-args"] = string(raw)
-		return RunsCloudController(&n)
+		n.Annotations["rke2.io/node-args"] = args
+		require.Equal(t, want, RunsCloudController(&n), args)
 	}
-	require.True(t, of("server"))
-	require.False(t, of("agent"))
-	require.False(t, of("server", "--disable-cloud-controller=true"))
-	require.False(t, of("server", "--cloud-provider-name", "external"))
-	n := newNode("n")
-	require.False(t, RunsCloudController(&n))
 }
 
 // silence is a transport that never answers, as behind a firewall that drops packets.
