@@ -36,12 +36,25 @@ var sameInThePolicy = map[string]bool{
 	annotation.Mode: true, annotation.DirectSpread: true,
 }
 
+// judged is a Service in a policy and at the controller. Where exact is set, the policy denies what the controller refuses.
+type judged struct {
+	*corev1.Service
+	exact bool
+}
+
 // What the API server denies the controller would refuse as well, and it denies the common slips.
-func TestPolicyAgreesWithTheParser(t *testing.T) {
+func TestPolicyAgreesWithTheController(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "annotations", nil)
-	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil)}))
-	values := []string{
+	const certificate = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+	with := func(pairs ...string) map[string]string {
+		out := map[string]string{}
+		for pair := range slices.Chunk(pairs, 2) {
+			out[pair[0]] = pair[1]
+		}
+		return out
+	}
+	texts := []string{
 		"", " ", "true", "Enabled", " off ", "maybe", "http", "443, http", "80;443", "v2", "203.0.113.9", "203.0.113", "1.2.3.256", "01.2.3.4", "2001:db8::1", "10.0.0.0/8",
 		"10.0.0.0/8, 192.168.0.0/16", "1.2.3.4/40", "10.1.2.3/8", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "fe80::1%eth0",
 		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
@@ -49,138 +62,133 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
 		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1", "example.org.", "Direct", "auto ", "dsr", "1", "32", "33", "08", " 8", "cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
 	}
+	var all []judged
+	add := func(exact bool, annotations map[string]string, change ...func(*corev1.Service)) {
+		all = append(all, judged{loadBalancer(annotations, change...), exact})
+	}
 	for _, d := range annotation.Table() {
 		if d.CEL == "" {
 			continue
 		}
-		refused := 0
-		for _, value := range append(values, d.Example) {
-			svc := loadBalancer(map[string]string{d.Name: value})
+		for _, value := range append(texts, d.Example) {
+			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) // the policy does not count
 			switch d.Name {
 			case annotation.SSLPorts:
-				svc.Annotations[annotation.SSLCertificate] = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+				add(exact, with(d.Name, value, annotation.SSLCertificate, certificate))
 			case annotation.StickinessOptions:
-				svc.Annotations[annotation.StickinessMethod] = "lb-cookie"
+				add(exact, with(d.Name, value, annotation.StickinessMethod, "lb-cookie"))
+			default:
+				add(exact, with(d.Name, value))
 			}
-			messages := p.denies(t, write{now: svc})
-			_, err := annotation.Parse(svc)
-			if sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) { // the policy does not count
-				assert.Equal(t, err != nil, len(messages) > 0, "%s=%.80q: the parser says %v", d.Name, value, err)
-			}
-			if len(messages) > 0 {
-				refused++
-				require.Error(t, err, "the policy denies %s=%.80q, the parser does not", d.Name, value)
-				assert.Contains(t, messages[0], annotation.Prefix)
-			}
-			assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "%s=%.80q was there before", d.Name, value)
-			inert := svc.DeepCopy()
-			inert.Spec.Type = corev1.ServiceTypeClusterIP
-			assert.Empty(t, p.denies(t, write{now: inert}), "not a load balancer")
-			assert.Equal(t, messages, p.denies(t, write{now: svc, was: inert}), "%s=%.80q when it becomes one", d.Name, value)
-			other := svc.DeepCopy()
-			otherClass(other)
-			assert.Empty(t, p.denies(t, write{now: other}), "another controller's")
 		}
-		assert.Positive(t, refused, d.Name)
-		svc := loadBalancer(map[string]string{d.Name: strings.Repeat("a", 200000)})
-		assert.NotEmpty(t, p.denies(t, write{now: svc}), "%s is too long", d.Name)
+		refuses := func(value string) bool { return len(p.denies(t, write{now: loadBalancer(with(d.Name, value))})) > 0 }
+		assert.True(t, slices.ContainsFunc(texts, refuses), d.Name)
+		assert.True(t, refuses(strings.Repeat("a", 200000)), "%s is too long", d.Name)
 	}
-	// TLS without its certificate is denied too when the certificate goes, and in no other write.
-	both := map[string]string{annotation.SSLPorts: "443", annotation.SSLCertificate: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"}
-	alone := map[string]string{annotation.SSLPorts: "443"}
-	for name, c := range map[string]struct {
-		w    write
-		want int
-	}{
-		"set without":             {write{now: loadBalancer(alone)}, 1},
-		"the certificate goes":    {write{now: loadBalancer(alone), was: loadBalancer(both)}, 1},
-		"both go":                 {write{now: loadBalancer(nil), was: loadBalancer(both)}, 0},
-		"it was there before":     {write{now: loadBalancer(alone), was: loadBalancer(alone)}, 0},
-		"it becomes LoadBalancer": {write{now: loadBalancer(alone), was: loadBalancer(alone, ofType(corev1.ServiceTypeClusterIP))}, 1},
-		"with the certificate":    {write{now: loadBalancer(both)}, 0},
+	for name, values := range map[string][]string{ // mode direct beside what needs a load balancer
+		annotation.ProxyProtocol: {"true", "off"}, annotation.Internal: {"yes", "No"}, annotation.StickinessMethod: {"source", " None"},
+		annotation.Algorithm: {"source"}, annotation.SSLCertificate: {certificate},
 	} {
-		messages := p.denies(t, c.w)
-		if assert.Len(t, messages, c.want, name) && c.want > 0 {
-			assert.Contains(t, messages[0], "needs "+annotation.SSLCertificate)
-		}
-	}
-	// Mode direct beside what needs a load balancer.
-	for name, values := range map[string]map[string]bool{
-		annotation.ProxyProtocol: {"true": false, "off": true}, annotation.Internal: {"yes": false, "No": true}, annotation.StickinessMethod: {"source": false, " None": true},
-		annotation.Algorithm: {"source": false}, annotation.SSLCertificate: {"8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11": false},
-	} {
-		for value, goes := range values {
-			for mode, direct := range map[string]bool{" Direct": true, "auto": false, "proxy": false} {
-				svc := loadBalancer(map[string]string{annotation.Mode: mode, name: value})
-				_, err := annotation.Parse(svc)
-				denied := p.denies(t, write{now: svc})
-				assert.Equal(t, direct && !goes, len(denied) > 0, "%s=%s in mode %s: %v", name, value, mode, denied)
-				assert.Equal(t, direct && !goes, err != nil, "%s=%s in mode %s: %v", name, value, mode, err)
-				assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "it was there before")
+		for _, value := range values {
+			for _, mode := range []string{" Direct", "auto", "proxy"} {
+				add(true, with(annotation.Mode, mode, name, value))
 			}
 		}
 	}
-	// The cheap slips are found by the API server.
-	for name, value := range map[string]string{
-		annotation.SourceCIDRs: "1.2.3.4/40", annotation.NodeSelector: "a=b=c", annotation.SSLPorts: "443", annotation.Address: "1.2.3.256", annotation.StickinessOptions: "cookie-name=a b",
-		annotation.Hostname: "",
-	} {
-		assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(map[string]string{name: value})}), name)
+	for _, value := range []string{"", "203.0.113.9", "nonsense", "2001:db8::1", "1.2.3.4.5", strings.Repeat("1", 100000)} {
+		add(true, nil, func(s *corev1.Service) { s.Spec.LoadBalancerIP = value })
 	}
-}
+	list := func(n int, more ...string) []string {
+		for i := range n {
+			more = append(more, fmt.Sprintf("10.%d.0.0/17", i))
+		}
+		return more
+	}
+	text := func(n int, more ...string) string { return strings.Join(list(n, more...), ", ") }
+	field := func(n int, more ...string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list(n, more...) }
+	}
+	const most, cidrs, beta = annotation.MaxSourceRanges, annotation.SourceCIDRs, annotation.SourceRangesBeta
+	add(true, with(cidrs, text(most), beta, text(most)), field(most))
+	add(true, with(cidrs, text(most+1)))
+	add(true, with(beta, text(most+1)))
+	add(true, nil, field(most+1))
+	add(true, with(cidrs, text(most, "2001:db8::/32")), field(most, "2001:db8::/32"))
+	add(true, with(cidrs, text(200), annotation.Mode, " Direct"), field(200))
+	add(true, with(cidrs, text(200), annotation.Mode, "proxy"))
+	add(true, with(cidrs, text(200), annotation.Internal, "Yes"), field(200))
+	add(true, with(annotation.SSLPorts, "443"))
 
-func TestPolicyChecksTheRequestedAddress(t *testing.T) {
-	t.Parallel()
-	p := policyOf(t, "annotations", nil)
-	for value, want := range map[string]int{"": 0, "203.0.113.9": 0, "nonsense": 1, "2001:db8::1": 1, "1.2.3.4.5": 1, strings.Repeat("1", 100000): 1} {
-		svc := loadBalancer(nil, requested(value))
-		assert.Len(t, p.denies(t, write{now: svc}), want, "%.20s", value)
-		assert.Len(t, p.denies(t, write{now: svc, was: loadBalancer(nil)}), want, "%.20s", value)
-		assert.Len(t, p.denies(t, write{now: svc, was: loadBalancer(nil, requested(value), ofType(corev1.ServiceTypeNodePort))}), want, "%.20s", value)
-		assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "%.20s", value)
+	denied := 0
+	for _, j := range all {
+		what := fmt.Sprintf("%.200v, loadBalancerIP %.20q", j.Annotations, j.Spec.LoadBalancerIP)
+		spec, refusal := annotation.Parse(j.Service)
+		if refusal == nil {
+			if r := plan.CheckService(plan.Service{Ports: []plan.Port{{Protocol: "TCP", Port: 80, NodePort: 30080}}}, spec); r != nil {
+				refusal = r
+			}
+		}
+		messages := p.denies(t, write{now: j.Service})
+		if j.exact {
+			assert.Equal(t, refusal != nil, len(messages) > 0, "%s: the controller says %v", what, refusal)
+		}
+		if len(messages) > 0 {
+			denied++
+			require.Error(t, refusal, "the policy denies %s, the controller does not", what)
+		}
+		assert.Empty(t, p.denies(t, write{now: j.Service, was: j.Service}), "%s was there before", what)
+		inert, other := j.DeepCopy(), j.DeepCopy()
+		inert.Spec.Type = corev1.ServiceTypeClusterIP
+		otherClass(other)
+		assert.Empty(t, p.denies(t, write{now: inert}), "%s is not a load balancer's", what)
+		assert.Equal(t, messages, p.denies(t, write{now: j.Service, was: inert}), "%s when it becomes one", what)
+		assert.Empty(t, p.denies(t, write{now: other}), "%s is another controller's", what)
 	}
+	assert.Greater(t, denied, 300)
+	// TLS without its certificate is denied too when the certificate goes, and in no other write.
+	both, alone := loadBalancer(with(annotation.SSLPorts, "443", annotation.SSLCertificate, certificate)), loadBalancer(with(annotation.SSLPorts, "443"))
+	assert.Len(t, p.denies(t, write{now: alone, was: both}), 1)
+	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil), was: both}))
+	// A slip that the policy alone could leave to the controller.
+	assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(with(annotation.StickinessOptions, "cookie-name=a b"))}))
 }
 
 // Records are written only by who may patch services/status, whatever the type of the Service.
 func TestPolicyProtectsRecords(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "records", nil)
-	protected := map[string]bool{}
-	for _, d := range annotation.Table() {
-		if d.Writer != annotation.ByUser {
-			protected[d.Name] = true
-		}
-	}
-	for _, name := range []string{annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID} {
-		require.True(t, protected[name], name)
-	}
-	for name := range protected {
-		for _, kind := range []corev1.ServiceType{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"} {
-			plain, a, b := loadBalancer(nil, ofType(kind)), loadBalancer(map[string]string{name: "a"}, ofType(kind)), loadBalancer(map[string]string{name: "b"}, ofType(kind))
-			generated := loadBalancer(map[string]string{name: "a"}, ofType(kind), func(s *corev1.Service) { s.Name, s.GenerateName = "", "web-" })
-			empty := loadBalancer(map[string]string{name: ""}, ofType(kind))
-			for what, w := range map[string]write{
-				"created": {now: a}, "created, empty": {now: empty}, "created with a generated name": {now: generated},
-				"set": {now: a, was: plain}, "changed": {now: b, was: a}, "removed": {now: plain, was: a}, "emptied": {now: empty, was: a},
-				"of another class": {now: loadBalancer(map[string]string{name: "a"}, otherClass)},
-			} {
-				messages := p.denies(t, w)
-				require.Len(t, messages, 1, "%s %s of a %s", name, what, kind)
-				assert.Contains(t, messages[0], name)
-				assert.Contains(t, messages[0], "services/status")
-				w.who = "writer"
-				assert.Empty(t, p.denies(t, w), "%s %s by the controller", name, what)
-			}
-			for what, w := range map[string]write{"created without": {now: plain}, "kept": {now: a, was: a}, "edited without": {now: plain, was: plain}} {
-				assert.Empty(t, p.denies(t, w), "%s %s", name, what)
-			}
-			becomes := loadBalancer(map[string]string{name: "a"})
-			assert.Empty(t, p.denies(t, write{now: becomes, was: a}), "the type changes, the record does not")
-		}
-	}
+	var protected []string
 	for _, d := range annotation.Table() {
 		if d.Writer == annotation.ByUser {
 			assert.Empty(t, p.denies(t, write{now: loadBalancer(map[string]string{d.Name: "x"})}), d.Name)
+		} else {
+			protected = append(protected, d.Name)
+		}
+	}
+	require.Subset(t, protected, []string{
+		annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID,
+	})
+	for _, name := range protected {
+		for _, kind := range []corev1.ServiceType{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"} {
+			of := func(value string, change ...func(*corev1.Service)) *corev1.Service {
+				return loadBalancer(map[string]string{name: value}, append(change, ofType(kind))...)
+			}
+			generated := func(s *corev1.Service) { s.Name, s.GenerateName = "", "web-" }
+			plain, a, b, empty := loadBalancer(nil, ofType(kind)), of("a"), of("b"), of("")
+			for _, w := range []write{
+				{now: a}, {now: empty}, {now: of("a", generated)}, {now: a, was: plain}, {now: b, was: a}, {now: plain, was: a}, {now: empty, was: a},
+				{now: loadBalancer(a.Annotations, otherClass)},
+			} {
+				messages := p.denies(t, w)
+				require.Len(t, messages, 1, "%s of a %s: %v", name, kind, w)
+				assert.Contains(t, messages[0], name)
+				assert.Contains(t, messages[0], "services/status")
+				w.who = "writer"
+				assert.Empty(t, p.denies(t, w), "%s of a %s by the controller: %v", name, kind, w)
+			}
+			for _, w := range []write{{now: plain}, {now: a, was: a}, {now: plain, was: plain}, {now: loadBalancer(a.Annotations), was: a}} {
+				assert.Empty(t, p.denies(t, w), "%s of a %s: %v", name, kind, w)
+			}
 		}
 	}
 }
@@ -225,66 +233,6 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 	}
 }
 
-func TestAdmissionPolicySwitch(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"annotations", "records"} {
-		assert.Nil(t, policyOf(t, name, values{"admissionPolicy": values{"enabled": false}}), name)
-	}
-}
-
-// What the policy refuses for the number of source ranges, the controller would refuse as well.
-func TestPolicyLimitsSourceRanges(t *testing.T) {
-	t.Parallel()
-	p := policyOf(t, "annotations", nil)
-	list := func(n int, more ...string) []string {
-		out := slices.Clone(more)
-		for i := range n {
-			out = append(out, fmt.Sprintf("10.%d.0.0/17", i))
-		}
-		return out
-	}
-	text := func(n int, more ...string) string { return strings.Join(list(n, more...), ", ") }
-	field := func(n int, more ...string) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list(n, more...) }
-	}
-	const most = annotation.MaxSourceRanges
-	for name, tc := range map[string]struct {
-		svc    *corev1.Service
-		denied bool
-	}{
-		"as many as fit":         {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most), annotation.SourceRangesBeta: text(most)}, field(most)), false},
-		"annotation":             {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most + 1)}), true},
-		"Kubernetes' annotation": {loadBalancer(map[string]string{annotation.SourceRangesBeta: text(most + 1)}), true},
-		"field":                  {loadBalancer(nil, field(most+1)), true},
-		"IPv6 does not count":    {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most, "2001:db8::/32")}, field(most, "2001:db8::/32")), false},
-		"mode direct":            {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Mode: " Direct"}, field(200)), false},
-		"mode proxy":             {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Mode: "proxy"}), true},
-		"internal":               {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Internal: "Yes"}, field(200)), false},
-	} {
-		messages := p.denies(t, write{now: tc.svc})
-		spec, err := annotation.Parse(tc.svc)
-		require.NoError(t, err, name)
-		refusal := plan.CheckService(plan.Service{Ports: []plan.Port{{Protocol: "TCP", Port: 80, NodePort: 30080}}}, spec)
-		if !tc.denied {
-			assert.Empty(t, messages, name)
-			assert.Nil(t, refusal, name)
-			continue
-		}
-		if assert.Len(t, messages, 1, name) {
-			assert.Contains(t, messages[0], "use fewer, larger ranges", name)
-		}
-		if assert.NotNil(t, refusal, name) {
-			assert.Equal(t, plan.ReasonSourceRanges, refusal.Reason, name)
-			assert.Contains(t, refusal.Remedy, "use fewer, larger ranges", name)
-		}
-		assert.Empty(t, p.denies(t, write{now: tc.svc, was: tc.svc}), "%s was there before", name)
-		inert := tc.svc.DeepCopy()
-		inert.Spec.Type = corev1.ServiceTypeNodePort
-		assert.Empty(t, p.denies(t, write{now: inert}), name)
-		assert.Equal(t, messages, p.denies(t, write{now: tc.svc, was: inert}), "%s, when it becomes a load balancer", name)
-	}
-}
-
 // write is a write of a Service that the API server judges.
 type write struct {
 	now, was *corev1.Service
@@ -293,14 +241,13 @@ type write struct {
 
 // admissionPolicy is a rendered policy in the API server's own evaluator.
 type admissionPolicy struct {
-	compiler    *plugincel.CompositedCompiler
-	match       plugincel.ConditionEvaluator
-	validations plugincel.ConditionEvaluator
+	validating.Validator
+	compiler *plugincel.CompositedCompiler
 }
 
 var serviceKind = apischema.GroupVersionKind{Version: "v1", Kind: "Service"}
 
-// policyOf renders the chart and compiles one of its policies; nil if the chart renders none of that name.
+// policyOf renders the chart and compiles the policy of that name.
 func policyOf(t *testing.T, name string, v values) *admissionPolicy {
 	t.Helper()
 	for _, o := range objects(t, render(t, v)) {
@@ -308,6 +255,7 @@ func policyOf(t *testing.T, name string, v values) *admissionPolicy {
 			return compilePolicy(t, p)
 		}
 	}
+	t.Fatal("there is no such policy")
 	return nil
 }
 
@@ -316,44 +264,39 @@ func compilePolicy(t *testing.T, p *admissionregistrationv1.ValidatingAdmissionP
 	assert.Equal(t, admissionregistrationv1.Fail, *p.Spec.FailurePolicy, p.Name)
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	require.NoError(t, err)
-	out := &admissionPolicy{compiler: compiler}
-	options := plugincel.OptionalVariableDeclarations{HasAuthorizer: true}
+	compile := func(all ...plugincel.ExpressionAccessor) plugincel.ConditionEvaluator {
+		return compiler.CompileCondition(all, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+	}
 	var conditions, validations []plugincel.ExpressionAccessor
 	for i := range p.Spec.MatchConditions {
 		conditions = append(conditions, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
 	}
-	// Match conditions are compiled first: they see no variables.
-	out.match = compiler.CompileCondition(conditions, options, environment.NewExpressions)
-	require.Empty(t, out.match.CompilationErrors())
+	match := matchconditions.NewMatcher(compile(conditions...), p.Spec.FailurePolicy, "policy", "validate", p.Name) // they see no variables
 	for _, v := range p.Spec.Variables {
-		result := compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, options, environment.NewExpressions)
+		variable := &validating.Variable{Name: v.Name, Expression: v.Expression}
+		result := compiler.CompileAndStoreVariable(variable, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
 		require.Nil(t, result.Error, v.Name)
 	}
-	require.NotEmpty(t, p.Spec.Validations)
 	for _, v := range p.Spec.Validations {
-		assert.NotEmpty(t, v.Message)
 		assert.NotContains(t, v.Message, "\n", "the API server refuses it")
 		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason})
 	}
-	out.validations = compiler.CompileCondition(validations, options, environment.NewExpressions)
-	require.Empty(t, out.validations.CompilationErrors())
-	return out
+	require.NotEmpty(t, validations)
+	return &admissionPolicy{validating.NewValidator(compile(validations...), match, compile(), compile(), p.Spec.FailurePolicy, nil), compiler}
 }
 
 // mayPatchStatus is the authorizer of the tests.
 func mayPatchStatus(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetUser().GetName() == "writer" && a.GetVerb() == "patch" && a.GetResource() == "services" && a.GetSubresource() == "status" && a.GetNamespace() == "default" {
+	of := []string{a.GetUser().GetName(), a.GetVerb(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
+	if slices.Equal(of, []string{"writer", "patch", "services", "status", "default"}) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
 // denies returns the messages of what a policy refuses, and fails when an expression cannot be evaluated or costs too much.
-func (p *admissionPolicy) denies(t *testing.T, w write) []string {
+func (p *admissionPolicy) denies(t *testing.T, w write) (denied []string) {
 	t.Helper()
-	if p == nil {
-		return nil
-	}
 	resource := apischema.GroupVersionResource{Version: "v1", Resource: "services"}
 	attributes := &admission.VersionedAttributes{VersionedKind: serviceKind, VersionedObject: admission.NewLazyObject(w.now)}
 	operation := admission.Create
@@ -362,27 +305,12 @@ func (p *admissionPolicy) denies(t *testing.T, w write) []string {
 	}
 	caller := &user.DefaultInfo{Name: w.who}
 	attributes.Attributes = admission.NewAttributesRecord(w.now, nil, serviceKind, "default", w.now.Name, resource, "", operation, nil, false, caller)
-	request := plugincel.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(serviceKind))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	bindings := plugincel.OptionalVariableBindings{Authorizer: authorizer.AuthorizerFunc(mayPatchStatus)}
-	eval := func(c plugincel.ConditionEvaluator, ns *corev1.Namespace) []plugincel.EvaluationResult {
-		results, left, err := c.ForInput(p.compiler.CreateContext(t.Context()), attributes, request, bindings, ns, celconfig.RuntimeCELCostBudget)
-		require.NoError(t, err)
-		require.Positive(t, left)
-		return results
-	}
-	for _, r := range eval(p.match, nil) {
-		require.NoError(t, r.Error)
-		if r.EvalResult.Value() != true {
-			return nil
-		}
-	}
-	var denied []string
-	for _, r := range eval(p.validations, namespace) {
-		validation := r.ExpressionAccessor.(*validating.ValidationCondition)
-		require.NoError(t, r.Error, validation.Expression)
-		if r.EvalResult.Value() != true {
-			denied = append(denied, validation.Message)
+	result := p.Validate(p.compiler.CreateContext(t.Context()), resource, attributes, nil, namespace, celconfig.RuntimeCELCostBudget, authorizer.AuthorizerFunc(mayPatchStatus))
+	for _, d := range result.Decisions {
+		require.NotEqual(t, validating.EvalError, d.Evaluation, d.Message)
+		if d.Action == validating.ActionDeny {
+			denied = append(denied, d.Message)
 		}
 	}
 	return denied
@@ -409,8 +337,4 @@ func ofType(kind corev1.ServiceType) func(*corev1.Service) {
 func otherClass(s *corev1.Service) {
 	class := "example.org/other"
 	s.Spec.LoadBalancerClass = &class
-}
-
-func requested(ip string) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip }
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // minors are the versions of Kubernetes that the chart supports.
@@ -77,14 +75,6 @@ func definitions(t *testing.T, file string) map[string]any {
 			schemas[fmt.Sprintf("%s/%s %s", definition.Spec.Group, version.Name, definition.Spec.Names.Kind)] = version.Schema.OpenAPIV3Schema
 		}
 	}
-	return schemas
-}
-
-// operatorSchemas are those of the Prometheus operator's kinds.
-func operatorSchemas(t *testing.T) map[string]any {
-	t.Helper()
-	schemas := definitions(t, "prometheus-operator.yaml")
-	require.Len(t, schemas, 2)
 	return schemas
 }
 
@@ -149,7 +139,7 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 	for _, minor := range minors {
 		t.Run(minor, func(t *testing.T) {
 			t.Parallel()
-			schemas := loadAPISchemas(t, minor, operatorSchemas(t))
+			schemas := loadAPISchemas(t, minor, definitions(t, "prometheus-operator.yaml"))
 			seen := map[string]bool{}
 			for name, values := range sets {
 				for _, document := range documents(render(t, values)) {
@@ -164,37 +154,4 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSchemasRefuseWhatTheAPIWould(t *testing.T) {
-	t.Parallel()
-	schemas := loadAPISchemas(t, "v1.37", operatorSchemas(t))
-	for want, document := range map[string]string{
-		"additional properties 'replica' not allowed": "{apiVersion: apps/v1, kind: Deployment, spec: {replica: 1, selector: {}, template: {}}}",
-		"got string, want integer":                    "{apiVersion: v1, kind: Service, spec: {ports: [{port: '1'}]}}",
-		"missing property 'containers'":               "{apiVersion: v1, kind: Pod, spec: {}}",
-		"does not have apps/v1 Deploy":                "{apiVersion: apps/v1, kind: Deploy}",
-		"additional properties 'schema' not allowed":  "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, spec: {selector: {}, endpoints: [{schema: https}]}}",
-		"value must be one of 'http', 'https'":        "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, spec: {selector: {}, endpoints: [{scheme: ftp}]}}",
-		"missing property 'expr'":                     "{apiVersion: monitoring.coreos.com/v1, kind: PrometheusRule, spec: {groups: [{name: a, rules: [{alert: A}]}]}}",
-		`key "a" already set`:                         "a: 1\na: 2",
-	} {
-		assert.ErrorContains(t, schemas.check(document), want)
-	}
-}
-
-// The chart refuses older versions, and takes each that is tested.
-func TestKubeVersion(t *testing.T) {
-	t.Parallel()
-	for _, minor := range minors {
-		assert.NoError(t, renderFor(t, minor+".0"))
-		assert.NoError(t, renderFor(t, minor+".0-gke.1"))
-	}
-	assert.ErrorContains(t, renderFor(t, "v1.32.9"), "requires kubeVersion: >=1.33.0-0 which is incompatible with Kubernetes v1.32.9")
-}
-
-func renderFor(t *testing.T, version string) error {
-	t.Helper()
-	_, err := helm.Template(t.Context(), namespace, helm.ApplyRequest{Name: releaseName, Chart: load(t), KubeVersion: version})
-	return err
 }

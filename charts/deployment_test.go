@@ -4,6 +4,7 @@
 package charts_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,82 +25,66 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-func TestSelectorIsFrozen(t *testing.T) {
-	t.Parallel()
-	want := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": releaseName}
-	for name, values := range valueSets(t) {
-		_, selector, pod := workload(t, values)
-		assert.Equal(t, want, selector.MatchLabels, name)
-		for key, value := range want {
-			assert.Equal(t, value, pod.Labels[key], name)
-		}
-		for _, key := range []string{"helm.sh/chart", "app.kubernetes.io/version"} {
-			assert.NotContains(t, pod.Labels, key, "a new version of the chart alone must not restart the Pods")
-		}
-	}
-}
+type values = map[string]any
 
 // Every rule of the Pod Security Standard "restricted", and of "baseline" all but the host's network.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	for name, values := range valueSets(t) {
 		if name == "openshift" {
-			continue // its SCC gives the Pods their user: TestOpenShiftAdmitsThePods
+			continue // its SCC gives the Pods their user: the script openshift of test/e2e
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, _, template := workload(t, values)
-			pod := template.Spec
-			require.NotNil(t, pod.SecurityContext)
-			assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
-			assert.True(t, *pod.SecurityContext.RunAsNonRoot)
-			assert.EqualValues(t, 65532, *pod.SecurityContext.RunAsUser)
-			assert.False(t, pod.HostPID)
-			assert.False(t, pod.HostIPC)
-			require.Len(t, pod.Containers, 1)
-			c := pod.Containers[0]
-			assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
-			assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
-			assert.True(t, *c.SecurityContext.RunAsNonRoot)
-			assert.Nil(t, c.SecurityContext.Privileged)
-			assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, c.SecurityContext.Capabilities)
-			for _, v := range pod.Volumes {
-				assert.True(t, v.Secret != nil || v.ConfigMap != nil || v.EmptyDir != nil, "volume %s", v.Name)
-			}
-		})
+		pod := workload(t, values).Spec
+		require.NotNil(t, pod.SecurityContext, name)
+		assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type, name)
+		assert.True(t, *pod.SecurityContext.RunAsNonRoot, name)
+		assert.EqualValues(t, 65532, *pod.SecurityContext.RunAsUser, name)
+		assert.False(t, pod.HostPID || pod.HostIPC, name)
+		require.Len(t, pod.Containers, 1, name)
+		c := pod.Containers[0].SecurityContext
+		assert.True(t, !*c.AllowPrivilegeEscalation && *c.ReadOnlyRootFilesystem && *c.RunAsNonRoot && c.Privileged == nil, name)
+		assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, c.Capabilities, name)
+		for _, v := range pod.Volumes {
+			assert.True(t, v.Secret != nil || v.ConfigMap != nil || v.EmptyDir != nil, "%s: volume %s", name, v.Name)
+		}
 	}
 }
 
-// The controller itself reads the arguments that the chart gives it. One after the other, because the framework's commands share flags of the process.
+// The controller itself reads the arguments that the chart gives it. One after the other, because the framework's commands
+// share flags of the process. Nobody needs extraArgs for a setting of ours.
 func TestArgumentsAreFlagsOfTheController(t *testing.T) {
+	flags := func() (*provider.Options, cliflag.NamedFlagSets) {
+		ours, sections := provider.DefaultOptions(), cliflag.NamedFlagSets{}
+		ours.AddFlags(sections.FlagSet("cloudstack"))
+		return &ours, sections
+	}
+	var all []string
 	for name, values := range valueSets(t) {
-		t.Run(name, func(t *testing.T) {
-			o, err := options.NewCloudControllerManagerOptions()
-			require.NoError(t, err)
-			ours := provider.DefaultOptions()
-			var sections cliflag.NamedFlagSets
-			ours.AddFlags(sections.FlagSet("cloudstack"))
-			initializer := func(*config.CompletedConfig) cloudprovider.Interface { return nil }
-			command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, nil)
+		o, err := options.NewCloudControllerManagerOptions()
+		require.NoError(t, err)
+		ours, sections := flags()
+		initializer := func(*config.CompletedConfig) cloudprovider.Interface { return nil }
+		command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, nil)
 
-			var given []string
-			for _, arg := range args(t, values) {
-				if strings.HasPrefix(arg, "--feature-gates=") {
-					continue // the gates of that value set are invented
-				}
+		var given []string
+		for _, arg := range args(t, values) {
+			if !strings.HasPrefix(arg, "--feature-gates=") { // the gates of that value set are invented
 				given = append(given, strings.ReplaceAll(arg, "$(POD_IP)", "10.1.1.11"))
 			}
-			require.NoError(t, command.ParseFlags(given))
-			require.NoError(t, ours.Validate())
-			var controllers []string
-			for controller := range app.DefaultInitFuncConstructors {
-				controllers = append(controllers, controller)
-			}
-			require.NoError(t, o.Validate(controllers, nil, names.CCMControllerAliases(), nil, nil))
-			assert.Equal(t, provider.Name, o.KubeCloudShared.CloudProvider.Name)
-			assert.True(t, o.Generic.LeaderElection.LeaderElect)
-		})
+		}
+		all = append(all, given...)
+		require.NoError(t, command.ParseFlags(given), name)
+		require.NoError(t, ours.Validate(), name)
+		controllers := slices.Collect(maps.Keys(app.DefaultInitFuncConstructors))
+		require.NoError(t, o.Validate(controllers, nil, names.CCMControllerAliases(), nil, nil), name)
+		assert.Equal(t, provider.Name, o.KubeCloudShared.CloudProvider.Name)
+		assert.True(t, o.Generic.LeaderElection.LeaderElect)
 	}
+	_, sections := flags()
+	sections.FlagSet("cloudstack").VisitAll(func(f *pflag.Flag) {
+		set := slices.ContainsFunc(all, func(arg string) bool { return strings.HasPrefix(arg, "--"+f.Name+"=") })
+		assert.True(t, set, "no value set of ci/ gives --%s", f.Name)
+	})
 }
 
 // The kubelet of a Pod's node may read the keys: by default no worker's can. Without control plane nodes the operator says so.
@@ -118,93 +103,57 @@ func TestSecurityPodsOnControlPlaneNodesOnly(t *testing.T) {
 		"a managed control plane":            {values{"controlPlaneOnly": false}, nil},
 		"a DaemonSet on every node":          {values{"controlPlaneOnly": false, "kind": "DaemonSet"}, nil},
 	} {
-		_, _, template := workload(t, tc.values)
 		test := find[*corev1.Pod](t, objects(t, render(t, tc.values)))
-		for _, affinity := range []*corev1.NodeAffinity{template.Spec.Affinity.NodeAffinity, test.Spec.Affinity.NodeAffinity} {
-			assert.Equal(t, tc.required, affinity.RequiredDuringSchedulingIgnoredDuringExecution, name)
-			assert.Equal(t, tc.required == nil, len(affinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0, name)
+		for _, affinity := range []*corev1.Affinity{workload(t, tc.values).Spec.Affinity, test.Spec.Affinity} {
+			assert.Equal(t, tc.required, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, name)
+			assert.Equal(t, tc.required == nil, len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0, name)
 		}
 	}
 }
 
 func args(t *testing.T, values map[string]any) []string {
 	t.Helper()
-	_, _, pod := workload(t, values)
-	return pod.Spec.Containers[0].Args
+	return workload(t, values).Spec.Containers[0].Args
 }
 
-// Nobody needs extraArgs for a setting of ours.
-func TestEachFlagOfOursHasAValue(t *testing.T) {
-	t.Parallel()
-	var given []string
-	for _, values := range valueSets(t) {
-		given = append(given, args(t, values)...)
-	}
-	var sections cliflag.NamedFlagSets
-	ours := provider.DefaultOptions()
-	flags := sections.FlagSet("cloudstack")
-	ours.AddFlags(flags)
-	flags.VisitAll(func(f *pflag.Flag) {
-		assert.True(t, slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, "--"+f.Name+"=") }), "no value set of ci/ gives --%s", f.Name)
-	})
-}
-
-func TestImageReference(t *testing.T) {
-	t.Parallel()
-	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	for want, image := range map[string]map[string]any{
-		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion():                {},
-		"ghcr.io/csccm/cloudstack-ccm:v9":                                     {"tag": "v9"},
-		"ghcr.io/csccm/cloudstack-ccm:v9_b":                                   {"tag": "v9+b"},
-		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion() + "@" + digest: {"digest": digest},
-		"x.org:5000/a:v9@" + digest:                                           {"repository": "x.org:5000/a", "tag": "v9", "digest": digest},
-	} {
-		assert.Equal(t, want, deployment(t, map[string]any{"image": image}).Spec.Template.Spec.Containers[0].Image)
-	}
-}
-
-func TestPermissionsShrinkWithTheControllers(t *testing.T) {
+// The role allows what the controllers that run need, and namespaces are read as far as the policy for tenants needs them.
+func TestPermissionsShrink(t *testing.T) {
 	t.Parallel()
 	const (
-		node      = "cloud-node-controller"
-		lifecycle = "cloud-node-lifecycle-controller"
-		service   = "service-lb-controller"
+		always     = " events create; events patch; nodes get; nodes list; nodes watch"
+		initialise = "; nodes update; nodes patch; nodes/status patch"
+		services   = "; services get; services list; services watch; services patch; services/status patch;" +
+			"discovery.k8s.io endpointslices list;discovery.k8s.io endpointslices watch"
+		one, all, gone = ";kube-system namespaces get", "; namespaces get", "; nodes delete"
 	)
-	always := []string{
-		" events create", " events patch",
-		" nodes get", " nodes list", " nodes watch",
+	const node, lifecycle, service = "cloud-node-controller", "cloud-node-lifecycle-controller", "service-lb-controller"
+	of := func(controllers ...any) values { return values{"controllers": controllers} }
+	tenancy := func(v values) values { return values{"tenancy": v} }
+	zone := func(allowed ...any) values {
+		return tenancy(values{"annotations": values{"zone": values{"allow": allowed}}})
 	}
-	services := []string{
-		" services get", " services list", " services watch", " services patch",
-		" services/status patch", "kube-system namespaces get",
-		"discovery.k8s.io endpointslices list", "discovery.k8s.io endpointslices watch",
-	}
-	initialise := []string{" nodes update", " nodes patch", " nodes/status patch"}
-	for name, tc := range map[string]struct {
-		controllers []any
-		want        [][]string
+	for _, tc := range []struct {
+		values values
+		want   string
 	}{
-		"all":       {nil, [][]string{always, services, initialise, {" nodes delete"}}},
-		"node":      {[]any{node}, [][]string{always, initialise}},
-		"lifecycle": {[]any{lifecycle}, [][]string{always, {" nodes patch", " nodes delete"}}},
-		"service":   {[]any{service}, [][]string{always, services}},
-		"nodes":     {[]any{node, lifecycle}, [][]string{always, initialise, {" nodes delete"}}},
+		{nil, always + services + one + initialise + gone},
+		{of(node), always + initialise},
+		{of(lifecycle), always + "; nodes patch" + gone},
+		{of(service), always + services + one},
+		{of(node, lifecycle), always + initialise + gone},
+		{zone("a", "*"), always + services + one + initialise + gone},
+		{zone("a=b"), always + services + all + initialise + gone},
+		{tenancy(values{"trustedNamespaces": []any{"a", "a=b"}}), always + services + all + initialise + gone},
+		{tenancy(values{"foreignAddress": values{"allow": []any{"a=b"}}}), always + services + all + initialise + gone},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			values := map[string]any{}
-			if tc.controllers != nil {
-				values["controllers"] = tc.controllers
-			}
-			var want, have []string
-			for _, part := range tc.want {
-				want = append(want, part...)
-			}
-			for _, rule := range find[*rbacv1.ClusterRole](t, objects(t, render(t, values))).Rules {
-				have = append(have, flat(rule)...)
-			}
-			assert.ElementsMatch(t, want, have)
-		})
+		var have []string
+		for _, rule := range find[*rbacv1.ClusterRole](t, objects(t, render(t, tc.values))).Rules {
+			have = append(have, flat(rule)...)
+		}
+		assert.ElementsMatch(t, strings.Split(tc.want, ";"), have, "%v", tc.values)
+		if strings.Contains(tc.want, services) {
+			assert.Equal(t, strings.Contains(tc.want, all), tenancyArgument(t, tc.values).NeedsLabels(), "%v", tc.values)
+		}
 	}
 }
 

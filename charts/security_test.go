@@ -26,23 +26,22 @@ func TestPageOfSecurityIsTrue(t *testing.T) {
 	_, table, ok := strings.Cut(page, "### The controller\n")
 	require.True(t, ok)
 	table, _, _ = strings.Cut(table, "Role in the namespace")
-	documented := map[string]bool{}
+	var documented, granted []string
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, " | ")
 		if len(cells) != 4 || strings.HasPrefix(line, "| resource") {
 			continue
 		}
 		for verb := range strings.SplitSeq(cells[1], ", ") {
-			documented[strings.TrimPrefix(cells[0], "| ")+" "+verb] = true
+			documented = append(documented, strings.TrimPrefix(cells[0], "| ")+" "+verb)
 		}
 	}
-	granted := map[string]bool{}
 	for _, rule := range find[*rbacv1.ClusterRole](t, objects(t, render(t, nil))).Rules {
 		for _, p := range flat(rule) {
-			granted[strings.TrimSpace(p)] = true
+			granted = append(granted, strings.TrimSpace(p))
 		}
 	}
-	assert.Equal(t, granted, documented)
+	assert.ElementsMatch(t, granted, documented)
 
 	_, table, ok = strings.Cut(page, "## Permissions in CloudStack\n")
 	require.True(t, ok)

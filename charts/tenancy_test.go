@@ -7,13 +7,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
@@ -59,35 +57,4 @@ func TestTenancyKnowsTheAnnotations(t *testing.T) {
 	render(t, values{"tenancy": values{"annotations": rules}})
 	_, err := renderWith(values{"tenancy": values{"annotations": values{"networks": values{"deny": true}}}}, load(t))
 	require.ErrorContains(t, err, "there is no annotation networks; there are "+strings.Join(annotation.UserNames(), ", "))
-}
-
-// Namespaces are read as far as the policy needs them.
-func TestTenancyPermissions(t *testing.T) {
-	t.Parallel()
-	selector := "a=b"
-	for name, tc := range map[string]struct {
-		v   values
-		all bool
-	}{
-		"default":  {nil, false},
-		"names":    {values{"tenancy": values{"annotations": values{"zone": values{"allow": []any{"a", "*"}}}}}, false},
-		"trusted":  {values{"tenancy": values{"trustedNamespaces": []any{"a", selector}}}, true},
-		"rule":     {values{"tenancy": values{"annotations": values{"zone": values{"allow": []any{selector}}}}}, true},
-		"address":  {values{"tenancy": values{"foreignAddress": values{"allow": []any{selector}}}}, true},
-		"no nodes": {values{"controllers": []any{"service-lb-controller"}}, false},
-	} {
-		role := find[*rbacv1.ClusterRole](t, objects(t, render(t, tc.v)))
-		at := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "namespaces") })
-		require.GreaterOrEqual(t, at, 0, name)
-		want := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
-		if tc.all {
-			want.ResourceNames = nil
-		}
-		assert.Equal(t, want, role.Rules[at], name)
-		assert.Equal(t, tc.all, tenancyArgument(t, tc.v).NeedsLabels(), name)
-	}
-	role := find[*rbacv1.ClusterRole](t, objects(t, render(t, values{"controllers": []any{"cloud-node-controller"}})))
-	for _, r := range role.Rules {
-		assert.NotContains(t, r.Resources, "namespaces")
-	}
 }

@@ -31,29 +31,22 @@ var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|s
 
 // wrong returns what is wrong with an address of ours, or "".
 func wrong(root string, byPath map[string]pages.Page, address string) string {
-	address = strings.TrimRight(address, ".,;:*")
-	if rest, is := strings.CutPrefix(strings.TrimPrefix(address, "oci://"), version.Registry); is {
-		return wrongImage(root, rest)
-	}
-	for _, base := range []string{version.Pages, version.Raw, version.Repository + "/tree/main/"} {
-		rest, is := strings.CutPrefix(address, base)
+	address = strings.TrimRight(strings.TrimPrefix(address, "oci://"), ".,;:*")
+	for _, place := range [][2]string{ // addresses begin so, and the rest is a file of this folder; images are named after their programs
+		{version.Registry + "/charts", "charts"}, {version.Registry + "/", "cmd/"}, {version.Pages, ""}, {version.Raw, ""},
+		{version.Repository + "/tree/main/", ""}, {version.Repository + "/.github/workflows/", ".github/workflows/"},
+	} {
+		rest, is := strings.CutPrefix(address, place[0])
 		if !is {
 			continue
 		}
-		file, anchor, _ := strings.Cut(rest, "#")
-		file, _, _ = strings.Cut(file, "%") // of a format: its folder must be there
+		rest, anchor, _ := strings.Cut(rest, "#")
+		file := place[1] + ending.ReplaceAllString(rest, "")
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
 			return "there is no " + file
 		}
 		if page, markdown := byPath[file]; anchor != "" && markdown && !page.Anchors[anchor] {
 			return file + " has no heading " + anchor
-		}
-		return ""
-	}
-	if rest, is := strings.CutPrefix(address, version.Repository+"/.github/workflows/"); is { // the identity of a job
-		file, _, _ := strings.Cut(rest, "@")
-		if _, err := os.Stat(filepath.Join(root, ".github", "workflows", file)); err != nil {
-			return "there is no workflow " + file
 		}
 		return ""
 	}
@@ -67,25 +60,14 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 			return ""
 		}
 	}
+	if ending.ReplaceAllString(address, "") == version.Registry {
+		return ""
+	}
 	return "pkg/version/version.go has no such place"
 }
 
-// wrongImage judges what follows the registry's name: images are named after their programs.
-func wrongImage(root, rest string) string {
-	if rest == "" || strings.HasPrefix(rest, ":") {
-		return "" // the registry itself
-	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "@")
-	name, _, _ = strings.Cut(name, ":")
-	dir := filepath.Join("cmd", name)
-	if chart, is := strings.CutPrefix(name, "charts"); is {
-		dir = filepath.Join("charts", strings.Trim(chart, "/"))
-	}
-	if _, err := os.Stat(filepath.Join(root, dir)); err != nil {
-		return "nothing of this name is published: there is no " + filepath.ToSlash(dir)
-	}
-	return ""
-}
+// ending matches what follows a name: the tag or digest of an image, the ref of a workflow, a verb of a format, whose folder must be there.
+var ending = regexp.MustCompile(`[:@%].*`)
 
 // TestPublishedPlaces reads each file of the repository: an address of ours is a published place, and what it names in the repository
 // exists.
@@ -132,30 +114,5 @@ func TestPublishedPlaces(t *testing.T) {
 	}))
 	for _, part := range []string{"Dockerfile", "charts", "cmd", "docs", "installer", ".github"} {
 		assert.Positive(t, seen[part], "no address was found in %s", part)
-	}
-}
-
-// TestHelpGivesAddresses: who reads a help text has the program, not the repository.
-func TestHelpGivesAddresses(t *testing.T) {
-	t.Parallel()
-	root, _, _ := read(t)
-	files, err := filepath.Glob(filepath.Join(root, "cmd", "csccm", "testdata", "help", "*.txt"))
-	require.NoError(t, err)
-	require.Greater(t, len(files), 20)
-	for _, file := range files {
-		raw, err := os.ReadFile(file) // #nosec G304 -- a file of the repository
-		require.NoError(t, err)
-		assert.NotRegexp(t, mentioned, string(raw), filepath.Base(file))
-	}
-}
-
-// TestPagesThatAreShownElsewhere: Artifact Hub shows the chart's README, where a link to a file beside it leads nowhere.
-func TestPagesThatAreShownElsewhere(t *testing.T) {
-	t.Parallel()
-	_, _, byPath := read(t)
-	const file = "charts/cloudstack-ccm/README.md"
-	require.NotEmpty(t, byPath[file].Links)
-	for _, link := range byPath[file].Links {
-		assert.Regexp(t, `^(https://|#)`, link, file)
 	}
 }

@@ -6,14 +6,12 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -30,6 +28,8 @@ func TestWrongCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"cks", "delete", "--cloud-config", "prod", "--yes"}, "needs one argument, the name or id of a cluster"},
+		{[]string{"cks", "iso"}, "needs one argument, the file to write"},
+		{[]string{"cks", "iso", "x.iso"}, "--from names the ISO"},
 		{[]string{"cks", "list", "--cloud-config", none}, "--cloud-config: open " + none},
 		{[]string{"completion"}, "needs one argument, the shell"},
 		{[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},
@@ -116,7 +116,7 @@ func TestWrongCommandLines(t *testing.T) {
 // Every command refuses a flag and a format that it does not have.
 func TestWrongFlagsOfEveryCommand(t *testing.T) {
 	t.Parallel()
-	for _, c := range everyCommand(newRootCommand(cli.Streams{Getenv: environment()})) {
+	for _, c := range allCommands() {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm"))
 		flags := []string{"--no-such-flag"}
 		if !c.HasSubCommands() && c.Flags().Lookup("output") != nil {
@@ -133,39 +133,24 @@ func TestWrongFlagsOfEveryCommand(t *testing.T) {
 	}
 }
 
-// scripts are the scripts of test/e2e.
-func scripts(t *testing.T) string {
-	t.Helper()
+// Every command that works on a cluster or on CloudStack is in a script, and each check has one in which it fails, its remedy is
+// followed, and it passes.
+func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
 	require.NoError(t, err)
-	var all []byte
+	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file) // #nosec G304 -- of the repository
 		require.NoError(t, err)
-		all = append(all, text...)
+		all.Write(text)
 	}
-	return string(all)
-}
-
-// Every command that works on a cluster or on CloudStack is in a script.
-func TestEveryCommandHasItsScript(t *testing.T) {
-	t.Parallel()
-	all := scripts(t)
 	for _, name := range talking() {
-		require.Regexp(t, `(csccm|[{,'])\s*`+name+`\b`, all)
+		require.Regexp(t, `(csccm|[{,'])\s*`+name+`\b`, all.String())
 	}
-}
-
-// Each check has a script in which it fails, its remedy is followed, and it passes.
-func TestEachCheckHasARemedy(t *testing.T) {
-	t.Parallel()
-	all := scripts(t)
 	for _, c := range check.All() {
-		for _, verb := range []string{"fails", "passes"} {
-			if !regexp.MustCompile("(?m)^" + verb + " " + c.Code + "\\b").MatchString(all) {
-				t.Errorf("no script has: %s %s", verb, c.Code)
-			}
-		}
+		require.Regexp(t, "(?m)^fails "+c.Code+"\\b", all.String())
+		require.Regexp(t, "(?m)^passes "+c.Code+"\\b", all.String())
 	}
 }
 

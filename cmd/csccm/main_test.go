@@ -15,10 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-
 	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
@@ -27,9 +24,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(cli.Streams{Getenv: environment()})
-	var visit func(*cobra.Command)
-	visit = func(c *cobra.Command) {
+	for _, c := range allCommands() {
 		words := strings.Fields(c.CommandPath())
 		t.Run(c.CommandPath(), func(t *testing.T) {
 			t.Parallel()
@@ -41,56 +36,15 @@ func TestHelp(t *testing.T) {
 				require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 80, line)
 			}
 		})
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
 	}
-	visit(root)
+	require.Contains(t, execute(t, "install", "--help=all").out, "--rollout-timeout", "which --help leaves out")
 }
 
-// The help of install is one screen of flags; --help=all has the others.
-func TestHelpOfInstall(t *testing.T) {
-	t.Parallel()
-	r := execute(t, "install", "--help")
-	_, flags, _ := strings.Cut(r.out, "\nFlags:\n")
-	require.LessOrEqual(t, strings.Count(flags, "\n"), 45, flags)
-	require.NotContains(t, r.out, "--rollout-timeout")
-	r = execute(t, "install", "--help=all")
-	require.Equal(t, 0, r.code, r.errOut)
-	require.Contains(t, r.out, "--rollout-timeout")
-	r = execute(t, "--help")
-	require.Regexp(t, `(?s)Install:.*Operate:.*Migrate:.*CKS:.*Other:`, r.out)
-}
-
-func everyCommand(c *cobra.Command) []*cobra.Command {
-	all := []*cobra.Command{c}
-	for _, sub := range c.Commands() {
-		all = append(all, everyCommand(sub)...)
-	}
-	return all
-}
-
-// No flag takes a secret: command lines are seen by everybody on the machine.
-func TestNoFlagTakesASecret(t *testing.T) {
-	t.Parallel()
-	root := newRootCommand(cli.Streams{Getenv: environment()})
-	for _, c := range everyCommand(root) {
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if c == root || f.Name == "token" || f.Name == "keypair" { // kubectl's own, hidden; the name of a key that CloudStack has
-				return
-			}
-			secret := strings.Contains(f.Name, "password") || strings.Contains(f.Name, "key")
-			if secret && !strings.HasSuffix(f.Name, "-file") && !strings.HasSuffix(f.Name, "-stdin") && !f.Hidden {
-				t.Errorf("%s --%s takes a secret on the command line", c.CommandPath(), f.Name)
-			}
-		})
-	}
-}
-
+// What csccm is, is known without a cluster.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	r := execute(t, "version", "--server", "http://127.0.0.1:1", "-o", "json")
-	require.Equal(t, 0, r.code, "what csccm is, is known without a cluster")
+	require.Equal(t, 0, r.code)
 	var v versions
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
 	require.NotEmpty(t, v.Client.Version)
@@ -98,15 +52,27 @@ func TestVersion(t *testing.T) {
 	require.Contains(t, v.Problem, "connection refused")
 }
 
-func TestCompletion(t *testing.T) {
+// doctor explains without a cluster, a kubeconfig and a network.
+func TestDoctorExplains(t *testing.T) {
 	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		r := execute(t, "completion", shell)
-		require.Equal(t, 0, r.code, shell)
-		require.Contains(t, r.out, "csccm", shell)
+	for name, want := range map[string]string{
+		"NODE-008":              "csccm doctor --only NODE-008 -v",
+		"CloudStackCCMNoLeader": `absent(leader_election_master_status{name="cloud-controller-manager"} == 1)`,
+		"porttaken":             "kubectl get events -A --field-selector involvedObject.kind=Service,reason=PortTaken",
+		"CloudStackError":       "Reason of a condition of a Service",
+	} {
+		c := execute(t, "--server", "http://127.0.0.1:1", "doctor", "--explain", name)
+		require.Equal(t, 0, c.code, name+c.errOut)
+		require.Empty(t, c.errOut, name)
+		require.Contains(t, c.out, want, name)
+		require.Contains(t, c.out, "How to end it", name)
 	}
-	r := execute(t, "__complete", "install", "-o", "")
-	require.Contains(t, r.out, "text\njson\n")
+	c := execute(t, "doctor", "--explain", "InvalidAnnotation", "-o", "json")
+	require.Equal(t, 2, strings.Count(c.out, `"kind"`), "on Services and on Nodes: %s", c.out)
+	c = execute(t, "__complete", "doctor", "--explain", "")
+	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-003\tcheck"} {
+		require.Contains(t, c.out, name)
+	}
 }
 
 // The first ^C cancels, the second ends the process. Signals are the whole

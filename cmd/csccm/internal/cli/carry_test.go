@@ -8,27 +8,24 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Checks run at once, and each completes its remedy: cobra changes a command that is asked for its flags.
 func TestCarryAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		root := &cobra.Command{Use: "csccm"}
+		root, doctor, migrate := &cobra.Command{Use: "csccm"}, &cobra.Command{Use: "doctor"}, &cobra.Command{Use: "migrate-rules"}
+		doctor.Run, migrate.Run = func(*cobra.Command, []string) {}, func(*cobra.Command, []string) {}
 		root.PersistentFlags().String("release", "", "")
-		doctor := &cobra.Command{Use: "doctor", Run: func(*cobra.Command, []string) {}}
-		migrate := &cobra.Command{Use: "migrate-rules", Run: func(*cobra.Command, []string) {}}
 		root.AddCommand(doctor, migrate)
-		if err := doctor.ParseFlags([]string{"--release", "ccm"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, doctor.ParseFlags([]string{"--release", "ccm"}))
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				const want = "run csccm migrate-rules --release ccm again"
-				if got := Carry("run csccm migrate-rules again", doctor, func() []string { return nil }); got != want {
-					t.Errorf("%q, want %q", got, want)
-				}
+				carried := Carry("run csccm migrate-rules again", doctor, func() []string { return nil })
+				assert.Equal(t, "run csccm migrate-rules --release ccm again", carried)
 			})
 		}
 		all.Wait()
