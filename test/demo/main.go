@@ -67,8 +67,7 @@ func (d *demo) cloudstack(ctx context.Context, _ string, _ []string) string {
 	if *stay {
 		args = append(args, "--ui") // for the end
 	}
-	o := testenv.SimulatorOptions{Binary: d.Binaries.Simulator, Dir: d.Dir, Args: args}
-	d.simulator = must.Get(testenv.StartSimulator(ctx, o))
+	d.simulator = must.Get(testenv.StartSimulator(ctx, d.Binaries.Simulator, d.Dir, args...))
 	d.Defer(d.simulator.Stop)
 	d.Log("cloudstack-sim", d.simulator.Log)
 	return d.simulator.URL

@@ -34,12 +34,15 @@ const restoreLimit = 15 * time.Minute
 type baseline struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
-	objects  map[object]contents
+	objects  contents
 }
+
+// contents is the metadata of all objects of an API server.
+type contents map[object]*metav1.PartialObjectMetadata
 
 // collection is the objects of one kind in one namespace.
 type collection struct {
-	resource  schema.GroupVersionResource
+	schema.GroupVersionResource
 	namespace string
 }
 
@@ -49,18 +52,7 @@ type object struct {
 	name string
 }
 
-func (o object) String() string { return o.resource.Resource + " " + o.namespace + "/" + o.name }
-
-// contents is the part of an object that tests may have changed, and what counts for its deletion.
-type contents struct {
-	labels, annotations map[string]string
-	finalized           bool // it has finalizers
-	collectively        bool // the API server can delete the collection
-}
-
-func (c contents) same(d contents) bool {
-	return maps.Equal(c.labels, d.labels) && maps.Equal(c.annotations, d.annotations)
-}
+func (o object) String() string { return o.Resource + " " + o.namespace + "/" + o.name }
 
 // unmanaged are the resources that the API server itself creates and deletes.
 var unmanaged = []string{"apiservices", "servicecidrs", "ipaddresses"}
@@ -69,7 +61,7 @@ var namespaces = []string{"default", "kube-system", "kube-public", "kube-node-le
 
 // builtIn reports whether the API server creates the object at an unknown time after its start.
 func builtIn(o object) bool {
-	switch o.resource.Resource {
+	switch o.Resource {
 	case "namespaces":
 		return slices.Contains(namespaces, o.name)
 	case "leases":
@@ -89,15 +81,15 @@ func (p *Plane) newBaseline(ctx context.Context) (_ *baseline, err error) {
 	config.WarningHandler = rest.NoWarnings{} // deprecated resources are listed too
 	b := &baseline{client: must.Get(kubernetes.NewForConfig(config)), metadata: must.Get(metadata.NewForConfig(config))}
 	// Tests need the built-in namespaces, which the API server creates after it reports that it is ready.
-	must.OK(p.wait(ctx, func(ctx context.Context) (err error) {
+	must.OK(p.server.Ready(ctx, readyLimit, func(ctx context.Context) (err error) {
 		for _, name := range namespaces {
 			_, failed := b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 			err = errors.Join(err, failed)
 		}
 		return err
 	}))
-	b.objects, err = b.list(ctx)
-	return b, err
+	b.objects = b.list(ctx)
+	return b, nil
 }
 
 // Objects names all objects of the cluster but Events and leases, which Kubernetes creates all the time.
@@ -107,22 +99,19 @@ func (p *Plane) Objects(ctx context.Context) (_ map[string]bool, err error) {
 	if b == nil {
 		b = must.Get(p.newBaseline(ctx))
 	}
-	all, err := b.list(ctx)
 	names := map[string]bool{}
-	for o := range all {
-		if o.resource.Resource != "events" && o.resource.Resource != "leases" {
+	for o := range b.list(ctx) {
+		if o.Resource != "events" && o.Resource != "leases" {
 			names[o.String()] = true
 		}
 	}
-	return names, err
+	return names, nil
 }
 
-// list returns all objects by identity.
-func (b *baseline) list(ctx context.Context) (_ map[object]contents, err error) {
-	defer must.Return(&err)
-	lists := must.Get(b.client.Discovery().ServerPreferredResources())
-	all := map[object]contents{}
-	for _, list := range lists {
+// list returns all objects.
+func (b *baseline) list(ctx context.Context) contents {
+	all := contents{}
+	for _, list := range must.Get(b.client.Discovery().ServerPreferredResources()) {
 		gv := must.Get(schema.ParseGroupVersion(list.GroupVersion))
 		for i := range list.APIResources {
 			r := &list.APIResources[i]
@@ -133,17 +122,14 @@ func (b *baseline) list(ctx context.Context) (_ map[object]contents, err error) 
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 				continue // its definition has just been deleted
 			}
-			if err != nil {
-				return nil, fmt.Errorf("list %s: %w", r.Name, err)
-			}
+			must.OK(err)
 			for i := range found.Items {
 				m := &found.Items[i]
-				o := object{collection{gv.WithResource(r.Name), m.Namespace}, m.Name}
-				all[o] = contents{m.Labels, m.Annotations, len(m.Finalizers) > 0, slices.Contains(r.Verbs, "deletecollection")}
+				all[object{collection{gv.WithResource(r.Name), m.Namespace}, m.Name}] = m
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails when
@@ -152,9 +138,8 @@ func (b *baseline) restore(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
 	defer cancel()
-	policies := false
-	for {
-		all := must.Get(b.list(ctx))
+	for policies := false; ; {
+		all := b.list(ctx)
 		extra, kept := map[collection][]object{}, map[collection]bool{}
 		for o, has := range all {
 			want, ok := b.objects[o]
@@ -163,35 +148,29 @@ func (b *baseline) restore(ctx context.Context) (err error) {
 				continue
 			}
 			kept[o.collection] = true
-			if ok && o.resource.Resource != "leases" && !want.same(has) {
-				return fmt.Errorf("%s has changed from %v to %v", o, want, has)
-			}
+			same := !ok || maps.Equal(want.Labels, has.Labels) && maps.Equal(want.Annotations, has.Annotations)
+			must.Be(same || o.Resource == "leases", "%s has changed from %v to %v", o, want, has)
 		}
 		for o := range b.objects {
-			if _, ok := all[o]; !ok && o.resource.Resource != "events" { // two resources show an Event, and it expires
-				return fmt.Errorf("%s is missing", o)
-			}
+			must.Be(all[o] != nil || o.Resource == "events", "%s is missing", o) // two resources show an Event, and it expires
+		}
+		if len(extra) == 0 && policies {
+			b.policiesForgotten(ctx)
 		}
 		if len(extra) == 0 {
-			break
+			return nil
 		}
 		for _, c := range slices.SortedFunc(maps.Keys(extra), func(c, d collection) int { return order(c) - order(d) }) {
-			policies = policies || strings.HasPrefix(c.resource.Resource, "validatingadmissionpolic")
-			if err := b.remove(ctx, extra[c], all, kept[c]); err != nil {
-				return fmt.Errorf("delete %s: %w", extra[c][0], err)
-			}
+			policies = policies || strings.HasPrefix(c.Resource, "validatingadmissionpolic")
+			must.OK(b.remove(ctx, extra[c], all, kept[c]))
 		}
 	}
-	if policies {
-		return b.policiesForgotten(ctx)
-	}
-	return nil
 }
 
 // order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions hold
 // them.
 func order(c collection) int {
-	switch r := c.resource.Resource; {
+	switch r := c.Resource; {
 	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"), strings.HasPrefix(r, "mutatingwebhook"):
 		return 0
 	case r == "customresourcedefinitions":
@@ -203,28 +182,28 @@ func order(c collection) int {
 }
 
 // remove deletes objects of one collection, of which others may stay. They need not be gone afterwards.
-func (b *baseline) remove(ctx context.Context, objects []object, all map[object]contents, othersStay bool) error {
+func (b *baseline) remove(ctx context.Context, objects []object, all contents, othersStay bool) error {
 	c := objects[0].collection
-	var api metadata.ResourceInterface = b.metadata.Resource(c.resource)
+	var api metadata.ResourceInterface = b.metadata.Resource(c.GroupVersionResource)
 	if c.namespace != "" {
-		api = b.metadata.Resource(c.resource).Namespace(c.namespace)
+		api = b.metadata.Resource(c.GroupVersionResource).Namespace(c.namespace)
 	}
 	now, background := int64(0), metav1.DeletePropagationBackground
 	deletion := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
-	together := !othersStay && all[objects[0]].collectively
+	namespace := c.Resource == "namespaces" // a collection that cannot be deleted
 	var errs []error
-	if together {
+	if !othersStay && !namespace {
 		errs = append(errs, api.DeleteCollection(ctx, deletion, metav1.ListOptions{}))
 	}
 	for _, o := range objects {
-		if !together {
+		if othersStay || namespace {
 			errs = append(errs, api.Delete(ctx, o.name, deletion))
 		}
-		if all[o].finalized {
+		if len(all[o].Finalizers) > 0 {
 			_, err := api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			errs = append(errs, err)
 		}
-		if c.resource.Resource == "namespaces" {
+		if namespace {
 			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}
 			_, err := b.client.CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{})
 			errs = append(errs, err)
@@ -236,8 +215,7 @@ func (b *baseline) remove(ctx context.Context, objects []object, all map[object]
 
 // policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about policies in
 // the order of their changes, so they are forgotten when it applies a policy that is newer than their deletion.
-func (b *baseline) policiesForgotten(ctx context.Context) (err error) {
-	defer must.Return(&err)
+func (b *baseline) policiesForgotten(ctx context.Context) {
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
 	policies, bindings := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
@@ -247,13 +225,10 @@ func (b *baseline) policiesForgotten(ctx context.Context) (err error) {
 	policy.Name, binding.Name = name, name
 	must.Get(policies.Create(ctx, policy, metav1.CreateOptions{}))
 	must.Get(bindings.Create(ctx, binding, metav1.CreateOptions{}))
-	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	must.OK(wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_, err := b.client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err), nil
-	})
-	if err != nil {
-		return fmt.Errorf("the API server does not apply a new admission policy: %w", err)
-	}
-	return errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}), policies.Delete(ctx, name, metav1.DeleteOptions{}))
+	}))
+	must.OK(errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}), policies.Delete(ctx, name, metav1.DeleteOptions{})))
 }

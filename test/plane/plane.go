@@ -25,7 +25,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -75,6 +74,7 @@ type Plane struct {
 	baseline *baseline
 	audited  int64
 
+	server   *child.Process // the API server
 	mu       sync.Mutex
 	children []*child.Process // in order of start
 }
@@ -134,17 +134,17 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if p.local() {
 		p.egress = must.Get(listenEgress(ctx, p.file("egress.sock")))
 	}
-	must.OK(p.run(ctx, "etcd", p.etcdArgs(peer)...))
-	must.OK(p.wait(ctx, func(ctx context.Context) error {
+	etcd := must.Get(p.run(ctx, "etcd", p.etcdArgs(peer)...))
+	must.OK(etcd.Ready(ctx, readyLimit, func(ctx context.Context) error {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", p.file("etcd.sock"))
 		if err == nil {
 			err = c.Close()
 		}
 		return err
 	}))
-	must.OK(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
+	p.server = must.Get(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
 	api := must.Get(kubernetes.NewForConfig(must.Get(p.AdminConfig()))).CoreV1().RESTClient()
-	must.OK(p.wait(ctx, func(ctx context.Context) error {
+	must.OK(p.server.Ready(ctx, readyLimit, func(ctx context.Context) error {
 		return api.Get().AbsPath("/readyz").Timeout(2 * time.Second).Do(ctx).Error()
 	}))
 	if !o.APIOnly {
@@ -158,8 +158,9 @@ const apiComponents = 2
 
 // startControllers starts the controller manager and the scheduler.
 func (p *Plane) startControllers(ctx context.Context, o Options) error {
-	err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...)
-	return errors.Join(err, p.run(ctx, "kube-scheduler", p.schedulerArgs("kube-scheduler")...))
+	_, manager := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...)
+	_, scheduler := p.run(ctx, "kube-scheduler", p.schedulerArgs("kube-scheduler")...)
+	return errors.Join(manager, scheduler)
 }
 
 // stopControllers kills the controller manager and the scheduler.
@@ -198,17 +199,16 @@ func (p *Plane) Stop() {
 	_ = os.RemoveAll(p.Dir)
 }
 
-// Err returns an error that names a component that has ended by itself and holds
-// the end of its log; nil while all components run.
+// Err returns an error that names the components that have ended by themselves, with the
+// ends of their logs; nil while all components run.
 func (p *Plane) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var errs []error
 	for _, c := range p.children {
-		if err := c.Err(); err != nil {
-			return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(c.Log, 15))
-		}
+		errs = append(errs, c.Err())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // AdminConfig returns the client configuration of a cluster admin, without client-side rate limit.
@@ -261,35 +261,20 @@ func (p *Plane) local() bool { return p.Host == loopback }
 func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 
 // run starts a component of the multi-call binary.
-func (p *Plane) run(ctx context.Context, name string, args ...string) (err error) {
-	defer must.Return(&err)
-	c := must.Get(child.Start(ctx, child.Command{
+func (p *Plane) run(ctx context.Context, name string, args ...string) (*child.Process, error) {
+	c, err := child.Start(ctx, child.Command{
 		Name: name, Path: p.binary, Argv0: name, Args: args,
 		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
 		// Garbage is collected half as often: a fifth of the CPU time of the tests went into it.
 		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin", "GOGC=200"},
 		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
-	}))
-	p.mu.Lock()
-	p.children = append(p.children, c)
-	p.mu.Unlock()
-	return nil
-}
-
-// wait polls until try succeeds, a component ends, or readyLimit is over.
-func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyLimit, true, func(ctx context.Context) (bool, error) {
-		last = try(ctx)
-		return last == nil, p.Err()
 	})
-	if wait.Interrupted(err) {
+	if err == nil {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		c := p.children[len(p.children)-1]
-		return fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", c.Name, errors.Join(last, err), child.Tail(c.Log, 15))
+		p.children = append(p.children, c)
+		p.mu.Unlock()
 	}
-	return err
+	return c, err
 }
 
 // freePorts returns two free TCP ports on loopback.

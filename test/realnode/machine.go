@@ -18,7 +18,6 @@ import (
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/testenv"
 )
 
 // upFile is a file in the node's folder that exists when the namespaces of the node are set up.
@@ -78,12 +77,7 @@ func startMachine(ctx context.Context, name, dir string) (_ *nodeMachine, err er
 		Name: name, Path: must.Get(os.Executable()), Argv0: nodeStage, Args: []string{dir, name}, Log: m.log("machine"),
 		Attr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
 	}))
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	err = testenv.Wait(ctx, machineStart, "process 1 of node "+name, func(context.Context) error {
-		if gone := m.process.Err(); gone != nil {
-			giveUp(fmt.Errorf("%w\n%s", gone, child.Tail(m.process.Log, 5)))
-		}
+	err = m.process.Ready(ctx, machineStart, func(context.Context) error {
 		_, err := os.Stat(up)
 		return err
 	})

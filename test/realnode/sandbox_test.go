@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/internal/child"
-	"github.com/csccm/csccm/test/testenv"
 )
 
 // roleVariable makes this test program the keeper of a sandbox; its value is the path
@@ -144,11 +143,10 @@ func startKeeper(t *testing.T) *child.Process {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
-	err = testenv.Wait(t.Context(), 3*time.Minute, "the sandbox", func(context.Context) error {
+	require.NoError(t, p.Ready(t.Context(), 3*time.Minute, func(context.Context) error {
 		_, err := os.Stat(up)
-		return errors.Join(err, p.Err())
-	})
-	require.NoError(t, err, child.Tail(p.Log, 20))
+		return err
+	}))
 	return p
 }
 

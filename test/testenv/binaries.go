@@ -8,12 +8,10 @@ package testenv
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
@@ -44,9 +42,8 @@ func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
 	dir := must.Get(filepath.Abs(o.Dir)) // programs are started in other folders
 	root := filepath.Dir(must.Get(plane.ModuleDir()))
 	if o.Dir == "" {
-		// One folder per checkout, so that unchanged programs are not linked again.
-		dir = filepath.Join(must.Get(os.UserCacheDir()), "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
-		must.OK(useBuild(dir, time.Now()))
+		dir = filepath.Join(root, "bin", "test") // so that unchanged programs are not linked again
+		must.OK(os.MkdirAll(dir, 0o750))
 		// Packages are tested in parallel: no process may write a program while another starts it.
 		unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
 		defer unlock()
@@ -70,28 +67,6 @@ func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
 		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name))
 	}
 	return b, nil
-}
-
-// buildLifetime is after how long without a use the programs of a checkout are removed from the cache; no run takes as long. A
-// build takes a quarter of a gigabyte.
-const buildLifetime = 24 * time.Hour
-
-// useBuild creates the folder of a checkout's programs, and removes those that nobody has used for a while.
-func useBuild(dir string, now time.Time) (err error) {
-	defer must.Return(&err)
-	must.OK(os.MkdirAll(dir, 0o750))
-	must.OK(os.Chtimes(dir, now, now))
-	entries := must.Get(os.ReadDir(filepath.Dir(dir)))
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !e.IsDir() || now.Sub(info.ModTime()) < buildLifetime {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(filepath.Dir(dir), e.Name())); err != nil {
-			return fmt.Errorf("remove the programs of an older build: %w", err)
-		}
-	}
-	return nil
 }
 
 // Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds it.

@@ -36,15 +36,12 @@ func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (_ string, 
 	defer must.Return(&err)
 	core := k.Cluster.Client.CoreV1()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"}, Data: map[string]string{"ClusterConfiguration": "kubernetesVersion: v" + c.Version + "\n"}}
-	if _, err := core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", err
-	}
+	_, err = core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{})
+	must.OK(unless(apierrors.IsAlreadyExists, err))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: cksSecret}, StringData: map[string]string{"cloud-config": c.Provider}}
-	if _, err := core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", err // CKS keeps a Secret that is there
-	}
+	_, err = core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{})
+	must.OK(unless(apierrors.IsAlreadyExists, err)) // CKS keeps a Secret that is there
 	must.OK(k.Join(ctx, c, c.Nodes))
-	must.OK(k.provider(ctx))
 	kubeconfig, err := os.ReadFile(k.Cluster.Kubeconfig)
 	return string(kubeconfig), err
 }
@@ -89,11 +86,7 @@ func (k *CKS) Leave(ctx context.Context, _ *simulator.InsideCluster, vm simulato
 		n.Stop()
 		delete(k.nodes, vm.Name)
 	}
-	err := k.Cluster.Client.CoreV1().Nodes().Delete(ctx, vm.Name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return unless(apierrors.IsNotFound, k.Cluster.Client.CoreV1().Nodes().Delete(ctx, vm.Name, metav1.DeleteOptions{}))
 }
 
 // Upgrade restarts a kubelet with another version.
@@ -124,8 +117,12 @@ func (k *CKS) provider(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	err = Predecessor{Image: ControllerImage, Secret: cksSecret, Port: "10268"}.Create(ctx, k.Cluster.Client)
-	if apierrors.IsAlreadyExists(err) {
+	return unless(apierrors.IsAlreadyExists, Predecessor{Image: ControllerImage, Secret: cksSecret, Port: "10268"}.Create(ctx, k.Cluster.Client))
+}
+
+// unless returns the error unless it is of a kind.
+func unless(kind func(error) bool, err error) error {
+	if kind(err) {
 		return nil
 	}
 	return err

@@ -268,10 +268,8 @@ func (env *Env) Until(ctx context.Context, what string, done func() bool) error 
 		if done() {
 			return nil
 		}
-		if env.Controller != nil {
-			if err := env.Controller.Err(); err != nil {
-				return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(env.Controller.Log, 10))
-			}
+		if env.Controller != nil && env.Controller.Err() != nil {
+			return env.Controller.Err()
 		}
 		return errors.New("not yet")
 	})

@@ -7,19 +7,21 @@
 package child
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Command describes a program to run.
@@ -29,7 +31,7 @@ type Command struct {
 	Args []string // without argv[0]
 	// Argv0 is the program's argv[0]; empty means Path.
 	Argv0 string
-	Env   []string // exactly this environment; nil means none
+	Env   []string // exactly this environment
 	Dir   string
 	// Log is the file that stdout and stderr are appended to.
 	Log string
@@ -46,9 +48,7 @@ type Process struct {
 	Log     string
 	cmd     *exec.Cmd
 	done    chan struct{}
-	mu      sync.Mutex
-	err     error
-	stopped bool
+	stopped atomic.Bool
 }
 
 // starts returns the channel to the one thread that starts all processes. The kernel
@@ -77,19 +77,9 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Path, c.Args...) // #nosec G204 -- the harness runs what it built
-	if c.Argv0 != "" {
-		cmd.Args[0] = c.Argv0
-	}
-	cmd.Env = c.Env
-	if cmd.Env == nil {
-		cmd.Env = []string{}
-	}
-	cmd.Dir = c.Dir
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = c.Attr
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
+	cmd.Args[0] = cmp.Or(c.Argv0, c.Path)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, append([]string{}, c.Env...), log, log
+	cmd.SysProcAttr = cmp.Or(c.Attr, &syscall.SysProcAttr{})
 	tie(cmd.SysProcAttr)
 
 	p := &Process{Name: c.Name, Log: c.Log, cmd: cmd, done: make(chan struct{})}
@@ -101,10 +91,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	go func() {
-		err := cmd.Wait()
-		p.mu.Lock()
-		p.err = err
-		p.mu.Unlock()
+		_ = cmd.Wait()
 		// The processes that the program itself has started end with it.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		close(p.done)
@@ -128,22 +115,30 @@ func (p *Process) ExitCode() int {
 	return state.ExitCode()
 }
 
-// Err returns why the process ended without Stop; nil while it runs and after Stop.
+// Err returns how the process ended without Stop, with the end of its log; nil while it runs and after Stop.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
 	default:
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stopped {
+	if p.stopped.Load() {
 		return nil
 	}
-	if p.err == nil {
-		return fmt.Errorf("%s ended by itself", p.Name)
+	return fmt.Errorf("%s ended: %s; its log ends with:\n%s", p.Name, p.cmd.ProcessState, Tail(p.Log, 15))
+}
+
+// Ready waits until try succeeds. It fails when the process ends, or after limit.
+func (p *Process) Ready(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil, p.Err()
+	})
+	if wait.Interrupted(err) {
+		err = fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", p.Name, errors.Join(last, err), Tail(p.Log, 15))
 	}
-	return fmt.Errorf("%s ended: %w", p.Name, p.err)
+	return err
 }
 
 // Signal sends a signal to the process, not to its group.
@@ -158,17 +153,13 @@ func (p *Process) Signal(s syscall.Signal) error {
 // Stop sends SIGTERM, waits up to grace, then kills the process group. It returns once
 // the process has ended. With a grace of 0 it kills at once.
 func (p *Process) Stop(grace time.Duration) {
-	p.mu.Lock()
-	p.stopped = true
-	p.mu.Unlock()
+	p.stopped.Store(true)
 	if grace > 0 {
 		_ = p.Signal(syscall.SIGTERM)
-		t := time.NewTimer(grace)
-		defer t.Stop()
 		select {
 		case <-p.done:
 			return
-		case <-t.C:
+		case <-time.After(grace):
 		}
 	}
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
@@ -178,24 +169,10 @@ func (p *Process) Stop(grace time.Duration) {
 // Tail returns the last n lines of a log, each indented by two spaces; empty when
 // the log cannot be read.
 func Tail(path string, n int) string {
-	const window = 64 << 10
-	f, err := os.Open(path) // #nosec G304 -- a log of the harness
+	b, err := os.ReadFile(path) // #nosec G304 -- a log of the harness
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }()
-	if end, err := f.Seek(0, io.SeekEnd); err == nil {
-		if _, err := f.Seek(max(0, end-window), io.SeekStart); err != nil {
-			return ""
-		}
-	}
-	b, err := io.ReadAll(f)
-	if err != nil {
-		return ""
-	}
-	lines := strings.Split(string(bytes.TrimRight(b, "\n")), "\n")
-	if len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return "  " + strings.Join(lines, "\n  ")
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
 }
