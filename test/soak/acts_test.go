@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/csccm/csccm/pkg/testenv/script"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -30,7 +30,7 @@ type act struct {
 }
 
 var acts = []act{
-	{"controller killed", 2, (*run).kill}, // the first, which the second half leaves out
+	{"controller killed", 2, func(r *run) bool { r.start(); return true }}, // the first, which the second half leaves out
 	{"Service made", 10, (*run).create},
 	{"Service deleted", 5, (*run).remove},
 	{"port added", 10, edit("+8000", "+8001", "+8002", "+8003", "+8004", "+8005")},
@@ -40,11 +40,11 @@ var acts = []act{
 	{"algorithm changed", 3, edit("affinity=None algorithm=leastconn", "algorithm=source", "affinity=None algorithm=roundrobin", "-algorithm")},
 	{"session affinity toggled", 5, edit("affinity=ClientIP -algorithm", "affinity=None")},
 	{"traffic policy toggled", 4, edit("policy=Local", "policy=Cluster")},
-	{"endpoints moved", 3, (*run).moveEndpoints},
+	{"endpoints moved", 3, func(r *run) bool { name, ok := r.any(); return ok && r.placeEndpoints(name) }},
 	{"node joined", 4, (*run).join},
 	{"node left", 3, (*run).leave},
 	{"VM destroyed", 1, (*run).destroy},
-	{"CloudStack restarted", 1, (*run).restart},
+	{"CloudStack restarted", 1, func(r *run) bool { r.env.Cloud.Restart(managementUp); return true }},
 }
 
 // act makes one random change. When the chosen change is not possible now, it does nothing.
@@ -75,46 +75,43 @@ func edit(changes ...string) func(*run) bool {
 		}
 		services := r.env.Client.CoreV1().Services(testenv.Namespace)
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes Services as well
-			was, err := services.Get(r.Context(), name, metav1.GetOptions{})
-			require.NoError(r, err)
+			was := must.Get(services.Get(r.Context(), name, metav1.GetOptions{}))
 			svc := was.DeepCopy()
-			require.NoError(r, script.Change(svc, words, port))
+			must.OK(script.Change(svc, words, port))
 			slices.SortFunc(svc.Spec.Ports, func(a, b corev1.ServicePort) int { return cmp.Compare(a.Port, b.Port) })
 			svc.Spec.Ports = slices.Compact(svc.Spec.Ports) // one that is there may be added
 			if changed = !equality.Semantic.DeepEqual(was, svc); !changed {
 				return nil
 			}
-			_, err = services.Update(r.Context(), svc, metav1.UpdateOptions{})
+			_, err := services.Update(r.Context(), svc, metav1.UpdateOptions{})
 			return err
 		})
 		if apierrors.IsInvalid(err) { // without a port
 			return false
 		}
-		require.NoError(r, err)
+		must.OK(err)
 		return changed
 	}
 }
 
 func (r *run) create() bool {
-	if len(r.services) >= *most {
+	if len(r.services) >= mostServices {
 		return false
 	}
 	r.made++
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web", r.made)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	words := []string{[]string{"8000", "8001,8002", "8003-8005"}[r.random.IntN(3)], "source-cidrs=203.0.113.7/32"}
-	require.NoError(r, script.Change(svc, words[:1+r.random.IntN(2)], port))
-	_, err := r.env.Client.CoreV1().Services(testenv.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
-	require.NoError(r, err)
-	r.placeEndpoints(svc.Name)
-	return true
+	must.OK(script.Change(svc, words[:1+r.random.IntN(2)], port))
+	must.Get(r.env.Client.CoreV1().Services(testenv.Namespace).Create(r.Context(), svc, metav1.CreateOptions{}))
+	return r.placeEndpoints(svc.Name)
 }
 
 func (r *run) remove() bool {
 	name, ok := r.any()
 	if ok {
 		delete(r.services, name)
-		require.NoError(r, r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
-		require.NoError(r, r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+		must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+		must.OK(r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
 	}
 	return ok
 }
@@ -128,18 +125,8 @@ func (r *run) any() (string, bool) {
 	return names[r.random.IntN(len(names))], true
 }
 
-// moveEndpoints moves the endpoints of a Service to other nodes, which changes the members of rules with externalTrafficPolicy
-// Local.
-func (r *run) moveEndpoints() bool {
-	name, ok := r.any()
-	if ok {
-		r.placeEndpoints(name)
-	}
-	return ok
-}
-
-// placeEndpoints chooses nodes at random among those that are never removed.
-func (r *run) placeEndpoints(name string) {
+// placeEndpoints chooses nodes at random among those that are never removed: the members of rules with externalTrafficPolicy Local.
+func (r *run) placeEndpoints(name string) bool {
 	r.services[name] = [][]string{{"w1"}, {"w2"}, {"w1", "w2"}}[r.random.IntN(3)]
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
@@ -154,7 +141,8 @@ func (r *run) placeEndpoints(name string) {
 	if apierrors.IsNotFound(err) {
 		_, err = slices.Create(r.Context(), slice, metav1.CreateOptions{})
 	}
-	require.NoError(r, err)
+	must.OK(err)
+	return true
 }
 
 func (r *run) join() bool {
@@ -164,7 +152,7 @@ func (r *run) join() bool {
 	name := r.spare[0]
 	r.spare = r.spare[1:]
 	r.nodes[name] = true
-	require.NoError(r, r.env.JoinVM(r.Context(), name))
+	must.OK(r.env.JoinVM(r.Context(), name))
 	return true
 }
 
@@ -183,7 +171,7 @@ func (r *run) leave() bool {
 	name, ok := r.removableNode()
 	if ok {
 		r.spare = append(r.spare, name)
-		require.NoError(r, r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
+		must.OK(r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
 	}
 	return ok
 }
@@ -192,22 +180,10 @@ func (r *run) leave() bool {
 func (r *run) destroy() bool {
 	name, ok := r.removableNode()
 	if ok {
-		require.NoError(r, r.env.Destroy(r.Context(), name))
+		must.OK(r.env.Destroy(r.Context(), name))
 		fresh := fmt.Sprint("n", r.done["VM destroyed"])
 		r.spare = append(r.spare, fresh)
-		require.NoError(r, r.env.Deploy(r.Context(), fresh))
+		must.OK(r.env.Deploy(r.Context(), fresh))
 	}
 	return ok
-}
-
-func (r *run) restart() bool {
-	r.env.Cloud.Restart(managementUp)
-	return true
-}
-
-// kill kills the controller, whatever it is doing, and starts another.
-func (r *run) kill() bool {
-	r.env.Kill()
-	r.start()
-	return true
 }

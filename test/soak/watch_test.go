@@ -4,10 +4,12 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -27,32 +30,27 @@ import (
 // watch looks for states that must never be, whatever fails.
 type watch struct {
 	env     *testenv.Env
-	user    string // the controller's
 	client  *cloudstack.Client
 	foreign map[string]string // texts of foreign objects, by ID
 	before  []string          // addresses that existed at the start
 
 	looks     int
 	addresses map[types.UID]string // the last address of each Service
-	calls     map[string]int       // the controller's calls, by command
+	calls     map[string]int       // the controller's, by command
 	failed    int                  // the controller's calls that failed
 	broken    map[string]int       // how often each violation was seen
 }
 
-func newWatch(env *testenv.Env, user string) *watch {
-	return &watch{env: env, user: user, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
-}
-
 func (r *run) watch() *watch {
-	w := newWatch(r.env, testenv.User)
-	require.NoError(r, must.Catch(func() {
-		w.client = must.Get(r.env.Cloud.Client("inspector"))
-		c := w.read(r.Context())
-		for _, ip := range c.ips {
-			w.before = append(w.before, ip.Address)
-		}
-		w.foreign = w.texts(r.Context(), c, func(string) bool { return true })
-	}))
+	w := &watch{
+		env: r.env, client: must.Get(r.env.Cloud.Client("inspector")),
+		addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{},
+	}
+	c := w.read(r.Context())
+	for _, ip := range c.ips {
+		w.before = append(w.before, ip.Address)
+	}
+	w.foreign = w.texts(r.Context(), c, func(string) bool { return true })
 	return w
 }
 
@@ -170,7 +168,7 @@ func (w *watch) compare(services, later []corev1.Service, c cloud) {
 // count counts the user's calls in the simulator's ledger and records those that would change foreign objects.
 func (w *watch) count() {
 	ledger := w.env.Cloud.Ledger()
-	calls := ledger.Find("", w.user)
+	calls := ledger.Find("", testenv.User)
 	ledger.Reset()
 	for _, c := range calls {
 		w.calls[c.Command]++
@@ -190,76 +188,115 @@ func (w *watch) count() {
 	}
 }
 
-// err returns an error that lists the broken promises.
-func (w *watch) err() (err error) {
-	for _, text := range slices.Sorted(maps.Keys(w.broken)) {
-		err = errors.Join(err, fmt.Errorf("%s (seen %d times)", text, w.broken[text]))
+// finish waits until CloudStack's state matches the Services, deletes the Services, and waits until its state is the initial one.
+func (r *run) finish(w *watch) {
+	testenv.Await(r.Context(), settle, "CloudStack's rules to match the Services", func(ctx context.Context) { r.converged(ctx, w) })
+	w.look(r.Context())
+	must.OK(r.env.Clear(r.Context()))
+	r.services = map[string][]string{}
+	testenv.Await(r.Context(), settle, "CloudStack to return to its initial state", func(ctx context.Context) {
+		r.converged(ctx, w)
+		must.OK(differences(w.foreign, w.texts(ctx, w.read(ctx), func(string) bool { return true })))
+		for _, state := range []string{"Allocating", "Releasing"} {
+			list := must.Get(r.env.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"}))
+			must.Be(list["count"] == nil, "%v addresses are still in state %s", list["count"], state)
+		}
+	})
+}
+
+// converged compares the Nodes with those that are left, and the rules on the virtual routers with the Services.
+func (r *run) converged(ctx context.Context, w *watch) {
+	nodes := slices.Sorted(maps.Keys(r.nodes))
+	var names []string
+	for _, n := range must.Get(r.env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})).Items {
+		names = append(names, n.Name)
+	}
+	must.Be(slices.Equal(names, nodes), "nodes are %v instead of %v", names, nodes)
+
+	want, is := map[string]string{}, map[string]string{}
+	for _, s := range w.services(ctx) {
+		endpoints, wanted := r.services[s.Name]
+		must.Be(wanted, "the Service %s is not deleted yet", s.Name)
+		must.Be(len(s.Status.LoadBalancer.Ingress) == 1, "the Service %s has no address", s.Name)
+		setting := func(name string) string { return s.Annotations[annotation.Prefix+name] }
+		algorithm, members := cmp.Or(setting("algorithm"), "roundrobin"), nodes
+		if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+			algorithm = "source"
+		}
+		if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			members = endpoints
+		}
+		var clients []string
+		for cidr := range strings.SplitSeq(cmp.Or(setting("source-cidrs"), "0.0.0.0/0"), ",") {
+			clients = append(clients, admitted(netip.MustParsePrefix(cidr).Contains)...)
+		}
+		for _, p := range s.Spec.Ports {
+			at := fmt.Sprintf("%s:%d", s.Status.LoadBalancer.Ingress[0].IP, p.Port)
+			want[at] = served(algorithm, p.NodePort, members, setting("proxy-protocol") == "true", clients)
+		}
+	}
+	listeners, refused := datapath.Desired(r.env.Cloud.Router())
+	must.Be(len(refused) == 0, "HAProxy would refuse its configuration: %+v", refused)
+	for i := range listeners {
+		l := &listeners[i]
+		if slices.Contains(w.before, l.Public.Addr().String()) {
+			continue
+		}
+		var members []string
+		for _, m := range l.Members {
+			members = append(members, m.VM)
+		}
+		slices.Sort(members)
+		is[l.Public.String()] = served(l.Algorithm, int32(l.Members[0].Address.Port()), members, l.ProxyHeader, admitted(l.Admits))
+	}
+	must.OK(differences(want, is))
+}
+
+func served(algorithm string, port int32, members []string, proxy bool, clients []string) string {
+	return fmt.Sprintf("%s to %d of %v, PROXY header %t, for %v", algorithm, port, members, proxy, clients)
+}
+
+// admitted are those that come in of one client of each range that a Service may use, in the order of acts, and one that is in none.
+func admitted(by func(netip.Addr) bool) []string {
+	all := strings.Fields("10.1.2.3 192.0.2.9 198.51.100.9 203.0.113.7 203.0.113.8")
+	return slices.DeleteFunc(all, func(ip string) bool { return !by(netip.MustParseAddr(ip)) })
+}
+
+func differences(want, is map[string]string) (err error) {
+	all := maps.Clone(want)
+	maps.Copy(all, is)
+	for _, at := range slices.Sorted(maps.Keys(all)) {
+		if want[at] != is[at] {
+			err = errors.Join(err, fmt.Errorf("%s: %q instead of %q", at, is[at], want[at]))
+		}
 	}
 	return err
 }
 
-// TestBrokenPromisesAreSeen compares Services with addresses and rules of several looks, the last of which breaks a promise.
+// TestBrokenPromisesAreSeen breaks a promise between two looks.
 func TestBrokenPromisesAreSeen(t *testing.T) {
 	t.Parallel()
-	at := func(ips ...string) (c cloud) {
-		for _, ip := range ips {
-			c.ips = append(c.ips, cloudstack.PublicIP{Address: ip})
-		}
-		return c
-	}
-	served := func(ip string) []corev1.Service {
-		s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
-		return []corev1.Service{s}
-	}
-	named := at("192.0.2.1")
-	named.rules = slices.Repeat([]cloudstack.LoadBalancerRule{{Name: "a-tcp-80", PublicIP: "192.0.2.1"}}, 2)
-	for _, c := range []struct {
-		name            string
-		services, later []corev1.Service
-		cloud           cloud
-		want            string
-	}{
-		{"well", served("192.0.2.1"), served("192.0.2.1"), at("192.0.2.1"), ""},
-		{"another address", served("192.0.2.2"), served("192.0.2.2"), at("192.0.2.2"), "Service web had 192.0.2.1 and has 192.0.2.2"},
-		{"lost", served("192.0.2.1"), served("192.0.2.1"), at("192.0.2.9"), "Service web has lost its address 192.0.2.1"},
-		{"deleted meanwhile", served("192.0.2.1"), nil, at("192.0.2.9"), ""},
-		{"two rules", served("192.0.2.1"), served("192.0.2.1"), named, "two rules are named 192.0.2.1 a-tcp-80"},
-		{"leaked", served("192.0.2.1"), served("192.0.2.1"), at("192.0.2.1", "192.0.2.7"), "2 addresses for 1 Services; in the status of none: map[192.0.2.7:]"},
+	for want, c := range map[string]struct{ shows, has, rules string }{
+		"":             {"192.0.2.1", "192.0.2.1", "a"},
+		"and has":      {"192.0.2.2", "192.0.2.2", ""},
+		"has lost its": {"192.0.2.1", "192.0.2.9", ""},
+		"2 addresses for 1 Services; in the status of none: map[192.0.2.7:]": {"192.0.2.1", "192.0.2.1 192.0.2.7", ""},
+		"two rules are named 192.0.2.1 a":                                    {"192.0.2.1", "192.0.2.1", "a a"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWatch(nil, "")
-			w.compare(served("192.0.2.1"), served("192.0.2.1"), at("192.0.2.1"))
-			w.compare(c.services, c.later, c.cloud)
-			if err := w.err(); c.want == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.want)
-			}
-		})
+		w := &watch{addresses: map[types.UID]string{"1": "192.0.2.1"}, broken: map[string]int{}}
+		s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: c.shows}}
+		var is cloud
+		for _, ip := range strings.Fields(c.has) {
+			is.ips = append(is.ips, cloudstack.PublicIP{Address: ip})
+		}
+		for _, name := range strings.Fields(c.rules) {
+			is.rules = append(is.rules, cloudstack.LoadBalancerRule{Name: name, PublicIP: c.has})
+		}
+		w.compare([]corev1.Service{s}, []corev1.Service{s}, is)
+		require.Equal(t, want == "", len(w.broken) == 0, want)
+		for text := range w.broken {
+			require.Contains(t, text, want)
+		}
 	}
-}
-
-// TestForeignCallsAreSeen deletes a foreign rule as the controller's user.
-func TestForeignCallsAreSeen(t *testing.T) {
-	t.Parallel()
-	c, err := testenv.StartCloudStack(simulator.ExampleWorld())
-	require.NoError(t, err)
-	t.Cleanup(c.Stop)
-	client, err := c.Client("k8s-owner")
-	require.NoError(t, err)
-	defer client.CloseIdleConnections()
-	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(t, err)
-	require.NotEmpty(t, rules)
-	w := newWatch(&testenv.Env{Cloud: c}, "k8s-owner")
-	w.foreign = map[string]string{rules[0].ID: "a rule"}
-	w.count()
-	require.NoError(t, w.err(), "reading is allowed")
-	require.NotZero(t, w.calls["listLoadBalancerRules"])
-	_, err = client.DeleteLoadBalancerRule(t.Context(), rules[0].ID)
-	require.NoError(t, err)
-	w.count()
-	require.ErrorContains(t, w.err(), "foreign: deleteLoadBalancerRule was sent for a rule")
 }
