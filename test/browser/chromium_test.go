@@ -4,13 +4,13 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,18 +43,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts the browser; end ends it and removes what it leaves.
+// start starts Debian's Chromium, or what is installed of its family; end ends it and removes what it leaves.
 func start() (ctx context.Context, end func(), err error) {
-	end = func() {}
-	path, err := find()
-	if err != nil {
-		return nil, end, err
-	}
 	temporary, err := os.MkdirTemp("", "csccm-browser")
 	if err != nil {
-		return nil, end, err
+		return nil, func() {}, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
 	}
@@ -65,20 +60,10 @@ func start() (ctx context.Context, end func(), err error) {
 		free()
 		_ = os.RemoveAll(temporary)
 	}
-	if err := chromedp.Do(ctx); err != nil {
-		return nil, end, fmt.Errorf("%s does not start: %w", path, err)
+	if err = chromedp.Do(ctx); err != nil {
+		err = fmt.Errorf("there is no browser: install Debian's package chromium: %w", err)
 	}
-	return ctx, end, nil
-}
-
-// find returns the program: Debian's Chromium, or what is installed of its family.
-func find() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("there is no browser: install Debian's package chromium")
+	return ctx, end, err
 }
 
 // look is how a tab shows the page.
@@ -149,7 +134,7 @@ func (tb *tab) sound() {
 		tb.Errorf("the page's policy refused: %s", v)
 	}
 	// The messages before this one have come when it comes.
-	tb.do(chromedp.Evaluate[chromedp.Void](`console.log('the end of the test')`))
+	tb.run(`console.log('the end of the test')`)
 	for m, err := range tb.console {
 		switch {
 		case err != nil:
@@ -179,11 +164,17 @@ func value[T any](tb *tab, expression string) T {
 	return out
 }
 
+// run evaluates an expression for its effect.
+func (tb *tab) run(expression string) {
+	tb.Helper()
+	tb.do(chromedp.Evaluate[chromedp.Void](expression))
+}
+
 // until waits for an expression to be true.
 func (tb *tab) until(expression string) {
 	tb.Helper()
-	_, err := chromedp.Run(tb.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond)))
-	if err != nil {
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond))
+	if _, err := chromedp.Run(tb.ctx, poll); err != nil {
 		tb.Fatalf("waiting for %s: %v", expression, err)
 	}
 }
@@ -198,43 +189,101 @@ func (tb *tab) click(selector string) {
 func (tb *tab) hover(selector string) {
 	tb.Helper()
 	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
-	at := value[[]float64](tb, `(() => { const r = document.querySelector(`+quote(selector)+`).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	at := value[[]float64](tb, `(({x, y, width, height}) => [x + width / 2, y + height / 2])(document.querySelector(`+quote(selector)+`).getBoundingClientRect())`)
 	tb.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
 }
 
+var keys = map[string]string{
+	"ArrowDown": kb.ArrowDown, "ArrowUp": kb.ArrowUp, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight,
+	"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Home": kb.Home, "End": kb.End,
+}
+
 // press presses keys, as "ArrowDown" or a text that is typed.
-func (tb *tab) press(keys ...string) {
+func (tb *tab) press(names ...string) {
 	tb.Helper()
-	named := map[string]string{"ArrowDown": kb.ArrowDown, "ArrowUp": kb.ArrowUp, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight, "Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Home": kb.Home, "End": kb.End, "Space": " "}
-	for _, k := range keys {
-		if code, ok := named[k]; ok {
-			k = code
-		}
-		tb.do(chromedp.KeyEvent(k))
+	for _, name := range names {
+		tb.do(chromedp.KeyEvent(cmp.Or(keys[name], name)))
 	}
 }
 
 // slash presses the key / as a keyboard does: what the page does with the key decides whether it is also typed.
 func (tb *tab) slash() {
 	tb.Helper()
-	for _, p := range []input.DispatchKeyEventParams{{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"}, {Type: input.DispatchKeyEventTypeKeyUp, Key: "/", Code: "Slash"}} {
-		call(tb, input.DispatchKeyEvent, p)
-	}
+	call(tb, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"})
+	call(tb, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: "/", Code: "Slash"})
 }
 
 // texts returns the visible text of all elements of a selector.
 func (tb *tab) texts(selector string) []string {
 	tb.Helper()
-	return value[[]string](tb, fmt.Sprintf(`[...document.querySelectorAll(%s)].filter((e) => e.checkVisibility()).map((e) => e.innerText.replace(/\s+/g, ' ').trim())`, quote(selector)))
+	return value[[]string](tb, `[...document.querySelectorAll(`+quote(selector)+
+		`)].filter((e) => e.checkVisibility()).map((e) => e.innerText.replace(/\s+/g, ' ').trim())`)
 }
 
 func quote(s string) string {
-	out, err := json.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
+	out, _ := json.Marshal(s) //nolint:errchkjson // a string
 	return string(out)
 }
 
 // box is the selector of an object's or a group's box on the map.
 func box(id string) string { return "button[data-id=" + strings.ReplaceAll(quote(id), `\`, `\\`) + "]" }
+
+// step is an action and what must be seen then.
+type step struct{ do, at, want string }
+
+// focused is what has the focus.
+const focused = `(({dataset, id, href, textContent}) =>
+	dataset.id || id || href?.slice(href.indexOf('#')) || dataset.focus || textContent)(document.activeElement)`
+
+// play does steps. An action is click, hover, view, choose, press or type with its argument, or an expression. What must be seen is
+// an expression that becomes true, the elements of a selector, by their number after = or by their visible texts with | between
+// them, or what has the focus.
+func (e *env) play(steps []step) {
+	e.Helper()
+	for _, s := range steps {
+		verb, arg, _ := strings.Cut(s.do, " ")
+		switch verb {
+		case "":
+		case "click":
+			e.click(arg)
+		case "hover":
+			e.hover(arg)
+		case "view":
+			e.view(arg)
+		case "choose":
+			e.choose(arg)
+		case "press":
+			e.press(strings.Fields(arg)...)
+		case "type":
+			e.press(arg)
+		default:
+			e.run(s.do)
+		}
+		number, counts := strings.CutPrefix(s.want, "=")
+		switch {
+		case s.want == "" && s.at == "":
+		case s.want == "":
+			e.want(s.at)
+		case s.at == "":
+			e.until(s.want)
+		case s.at == "focus":
+			e.until(focused + " === " + quote(s.want))
+		case counts:
+			e.until("document.querySelectorAll(" + quote(s.at) + ").length === " + number)
+		default:
+			e.want(s.at, strings.Split(s.want, "|")...)
+		}
+	}
+}
+
+// want waits until the visible texts of a selector's elements are these.
+func (tb *tab) want(selector string, want ...string) {
+	tb.Helper()
+	var got []string
+	for end := time.Now().Add(limit / 2); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if got = tb.texts(selector); slices.Equal(got, want) {
+			return
+		}
+	}
+	tb.Errorf("%s shows\n  %s\nwant\n  %s", selector, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+}

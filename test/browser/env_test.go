@@ -5,15 +5,15 @@ package browser
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
@@ -28,7 +28,7 @@ type env struct {
 	mutex   sync.Mutex
 	s       model.Snapshot
 	changed chan struct{}
-	acted   []string
+	acted   atomic.Int32
 }
 
 func (e *env) Snapshot(context.Context) (model.Snapshot, error) {
@@ -56,34 +56,19 @@ func object(s *model.Snapshot, id string) *model.Object {
 	return &s.Objects[slices.IndexFunc(s.Objects, func(o model.Object) bool { return o.ID == id })]
 }
 
-func (e *env) SetFault(_ context.Context, name, command string, enabled bool) error {
+func (e *env) SetFault(_ context.Context, name, _ string, _ bool) error {
 	if name == "broken" {
 		return server.ErrUnknown
 	}
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.acted = append(e.acted, strings.TrimSpace(fmt.Sprint(name, " ", enabled, " ", command)))
-	return nil
+	return e.act()
 }
 
-func (e *env) Do(_ context.Context, object, deed string) error {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.acted = append(e.acted, deed+" "+object)
-	return nil
-}
+func (e *env) Do(context.Context, string, string) error { return e.act() }
+func (e *env) SetSpeed(context.Context, float64) error  { return e.act() }
 
-func (e *env) SetSpeed(_ context.Context, speed float64) error {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.acted = append(e.acted, fmt.Sprint("speed ", speed))
+func (e *env) act() error {
+	e.acted.Add(1)
 	return nil
-}
-
-func (e *env) actions() []string {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	return slices.Clone(e.acted)
 }
 
 // serve starts the server of a page that no tab shows yet.
@@ -103,9 +88,7 @@ func serve(t testing.TB, l look, s model.Snapshot) *env {
 func listen(t testing.TB, o server.Options) (url string) {
 	t.Helper()
 	srv, err := server.Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ctx) }()
@@ -132,29 +115,29 @@ func show(t testing.TB, l look, s model.Snapshot) *env {
 // settle waits until the page has answered to its new size and nothing moves.
 func (e *env) settle() {
 	e.Helper()
-	e.do(chromedp.Evaluate[chromedp.Void](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`, chromedp.EvalAwaitPromise))
+	value[any](e.tab, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`)
 	e.until(`document.getAnimations().length === 0`)
 }
 
 // choose opens the details of an object, which may be a box or, on a narrow screen, a card.
 func (e *env) choose(id string) {
 	e.Helper()
-	e.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#map/' + encodeURIComponent(` + quote(id) + `)`))
+	e.run(`location.hash = '#map/' + encodeURIComponent(` + quote(id) + `)`)
 	e.until(`!document.getElementById('details').hidden`)
 }
 
-// script runs a file of testdata in the page, and returns what its function check did not see.
-func (e *env) script(name, args string) []string {
+// script runs a file of testdata in the page, and fails the test for what its function check did not see.
+func (e *env) script(name, args string) {
 	e.Helper()
 	text := "(async () => {"
 	for _, file := range []string{"see.js", name} {
 		content, err := os.ReadFile(filepath.Join("testdata", file))
-		if err != nil {
-			e.Fatal(err)
-		}
+		require.NoError(e, err)
 		text += string(content)
 	}
-	return value[[]string](e.tab, text+"\nreturn check("+args+") })()")
+	for _, problem := range value[[]string](e.tab, text+"\nreturn check("+args+") })()") {
+		e.Error(problem)
+	}
 }
 
 // views are the page's views, by their names in the address.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -22,21 +23,14 @@ const count = `window.touched = new Set();
 new MutationObserver((records) => { for (const r of records) { touched.add(r.target); for (const n of r.addedNodes) touched.add(n) } })
 	.observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true})`
 
-// touched returns how many nodes of the page have changed since count was evaluated.
-func (e *env) touched() int {
-	e.Helper()
-	return value[int](e.tab, `touched.size`)
-}
-
 // TestPatches: what changed is drawn, the rest is left alone, and a screen reader hears of it.
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(20, 20))
 	const id = "service/team-00/web-0003"
-	e.click(box(id))
-	e.until(`!document.getElementById('details').hidden`)
+	e.choose(id)
 	e.settle()
-	e.do(chromedp.Evaluate[chromedp.Void](count))
+	e.run(count)
 	e.change(func(s *model.Snapshot) {
 		o := object(s, id)
 		o.Health, o.Why, o.Label = model.HealthError, []string{"the address is gone"}, "no address"
@@ -65,12 +59,12 @@ func TestPatches(t *testing.T) {
 	e.until(`document.title === 'Cluster renamed'`)
 	e.until(`!document.querySelector("[data-id='network/net-0']") && document.querySelector("[data-id='network/net-1']")`)
 	e.want("nav a", "Map", "Checks", "Plan2", "Time line", "Nodes2")
-	e.view("checks")
-	e.want("#checks .missing", "No checks: doctor does not answer Run csccm doctor.")
-	e.want("#checks table")
-
-	e.view("map")
-	e.click(box(id))
+	e.play([]step{
+		{"view checks", "#checks .missing", "No checks: doctor does not answer Run csccm doctor."},
+		{"", "#checks table", ""},
+		{"view map", "", ""},
+		{"click " + box(id), "", ""},
+	})
 	e.change(func(s *model.Snapshot) { object(s, id).ID = "service/team-00/other" })
 	e.until(`document.getElementById('details').textContent.includes('This object is gone.')`)
 }
@@ -134,13 +128,53 @@ func TestFocusSurvivesPatches(t *testing.T) {
 			object(s, fmt.Sprintf("service/team-00/web-%04d", i)).Name = fmt.Sprintf("web-%d", 9-i)
 		}
 	})
-	e.until(`document.querySelector('.column .name').textContent === 'web-7'`)
-	if got := value[string](e.tab, `document.activeElement.dataset.id`); got != id {
-		t.Errorf("after a patch the focus is on %q, want %q", got, id)
-	}
+	e.play([]step{{"", "", `document.querySelector('.column .name').textContent === 'web-7'`}, {"", "focus", id}})
 	e.change(func(s *model.Snapshot) { object(s, id).ID = "rule/other" })
-	e.until(`document.querySelector("[data-id='rule/other']")`)
-	if !value[bool](e.tab, `document.activeElement.matches('.box')`) {
-		t.Error("the focus left the map with its box")
+	e.until(`document.querySelector("[data-id='rule/other']") && document.activeElement.matches('.box')`)
+}
+
+// TestDetailsAreReadable: a long name of an annotation takes no room from its value, and annotations are closed. A patch leaves the
+// panel where it was read, and open.
+func TestDetailsAreReadable(t *testing.T) {
+	t.Parallel()
+	const id = "service/team-00/web-0001"
+	for name, l := range map[string]look{"phone": screens["phone"], "desk": desk} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sample(3, 2)
+			o := object(&s, id)
+			long := "Annotation service.beta.kubernetes.io/cloudstack-load-balancer-address-" + strings.Repeat("long", 10)
+			o.Facts = append(o.Facts, model.Fact{Name: long, Value: "203.0.113.200"})
+			e := show(t, l, s)
+			e.play([]step{
+				{"choose " + id, "#details details[open]", "=0"},
+				{"click #details summary", "#details details[open]", "=1"},
+				{"", "", `[...document.querySelectorAll('#details dd')].every((d) => d.getBoundingClientRect().width >= 200)`},
+				{`document.getElementById('details').scrollTop = 60; window.top1 = document.getElementById('details').scrollTop`, "", ""},
+			})
+			e.change(func(s *model.Snapshot) { object(s, id).Why = []string{"something new"} })
+			e.play([]step{
+				{"", "#details .why li", "something new"},
+				{"", "#details details[open]", "=1"},
+				{"", "", `document.getElementById('details').scrollTop === top1`},
+			})
+		})
 	}
+}
+
+// TestOpenedElsewhere: the map works for a page that was reloaded at another view, where its filters survive.
+func TestOpenedElsewhere(t *testing.T) {
+	t.Parallel()
+	e := show(t, desk, sample(20, 20))
+	e.play([]step{
+		{"click #map-search", "", ""},
+		{"type web-0003", ".column:first-of-type .box", "=1"},
+		{"view nodes", "", ""},
+	})
+	e.do(chromedp.Reload())
+	e.until(live)
+	e.play([]step{
+		{"choose node/node-0000", "[data-id='node/node-0000'][aria-current=true]", "=1"},
+		{"location.hash = '#map'", "", `document.getElementById('map-search').value === '' || document.querySelectorAll('.column:first-of-type .box').length === 1`},
+	})
 }

@@ -4,6 +4,7 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
@@ -28,15 +31,10 @@ func TestHostileNames(t *testing.T) {
 	e := show(t, desk, hostile())
 	safe := func(where string) {
 		t.Helper()
-		if got := value[int](e.tab, foreign); got != 0 {
-			t.Errorf("%s: %d elements made of data", where, got)
-		}
-		if value[bool](e.tab, `'hacked' in window`) {
-			t.Errorf("%s: a script in the data ran", where)
-		}
-		if !strings.Contains(value[string](e.tab, `document.querySelector('main').innerText + document.querySelector('h1').innerText`), `<img src=x onerror=`) {
-			t.Errorf("%s does not show the text", where)
-		}
+		assert.Zero(t, value[int](e.tab, foreign), "elements made of data: %s", where)
+		assert.False(t, value[bool](e.tab, `'hacked' in window`), "a script in the data ran: %s", where)
+		text := value[string](e.tab, `document.querySelector('main').innerText + document.querySelector('h1').innerText`)
+		assert.Contains(t, text, `<img src=x onerror=`, where)
 	}
 	for _, v := range views {
 		e.view(v)
@@ -45,7 +43,7 @@ func TestHostileNames(t *testing.T) {
 	e.view("map")
 	n := value[int](e.tab, `document.querySelectorAll('.box.object').length`)
 	for i := range n {
-		e.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelectorAll('.box.object')[%d].click()`, i)))
+		e.run(fmt.Sprintf(`document.querySelectorAll('.box.object')[%d].click()`, i))
 		e.until(`!document.getElementById('details').hidden`)
 		safe("details")
 		e.press("Escape")
@@ -53,7 +51,7 @@ func TestHostileNames(t *testing.T) {
 	// A search and an address of a view are texts, too.
 	e.click("#map-search")
 	e.press(`<img src=x onerror=window.hacked=1>`)
-	e.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#map/<img src=x onerror=window.hacked=1>%'; location.hash = '#__proto__/x'; location.hash = '#map/constructor'`))
+	e.run(`location.hash = '#map/<img src=x onerror=window.hacked=1>%'; location.hash = '#__proto__/x'; location.hash = '#map/constructor'`)
 	e.until(`document.getElementById('details').innerText.includes('gone')`)
 	e.click("#details button")
 	safe("after a search")
@@ -66,30 +64,16 @@ func TestExportedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "map.html")
-			out, err := os.Create(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := page.Export(out, s); err != nil {
-				t.Fatal(err)
-			}
-			if err := out.Close(); err != nil {
-				t.Fatal(err)
-			}
+			var out bytes.Buffer
+			require.NoError(t, page.Export(&out, s))
+			require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
 			tb := newTab(t, look{width: 400, height: 800})
 			tb.do(chromedp.Navigate("file://" + file))
-			if got := value[int](tb, foreign); got != 0 {
-				t.Errorf("%d elements made of data", got)
-			}
-			if got := value[int](tb, `document.documentElement.scrollWidth - innerWidth`); got > 0 {
-				t.Errorf("the file is %d px wider than the screen", got)
-			}
-			if got := value[int](tb, `document.querySelectorAll('details').length`); got != len(s.Objects) {
-				t.Errorf("%d objects are in the file, want %d", got, len(s.Objects))
-			}
-			if got := value[string](tb, `getComputedStyle(document.querySelector('.b')).fontWeight`); got != "600" {
-				t.Error("the policy refused the file's own style")
-			}
+			assert.Zero(t, value[int](tb, foreign), "elements made of data")
+			assert.LessOrEqual(t, value[int](tb, `document.documentElement.scrollWidth - innerWidth`), 0, "the file is wider than the screen")
+			assert.Len(t, s.Objects, value[int](tb, `document.querySelectorAll('details').length`))
+			weight := value[string](tb, `getComputedStyle(document.querySelector('.b')).fontWeight`)
+			assert.Equal(t, "600", weight, "the policy refused the file's own style")
 			accessible(tb, "export of "+name)
 		})
 	}
@@ -107,38 +91,26 @@ func TestHostilePage(t *testing.T) {
 	e.click("#faults li:nth-child(1) button")
 	e.until(`document.querySelector('#faults [role=alert]').textContent === 'Broken on: not available here'`)
 	own := value[string](e.tab, `location.origin + '/'`)
-	if strings.Contains(value[string](e.tab, `location.href`), "token") {
-		t.Error("the token is still in the address")
-	}
-	if cookie := value[string](e.tab, `document.cookie`); cookie != "" {
-		t.Errorf("scripts can read the cookie %s", cookie)
-	}
+	assert.NotContains(t, value[string](e.tab, `location.href`), "token", "it is still in the address")
+	assert.Empty(t, value[string](e.tab, `document.cookie`), "scripts can read it")
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		if err := attack.Execute(w, own); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, attack.Execute(w, own))
 	}))
 	t.Cleanup(srv.Close)
 	// By another name it is another site; by the same one the cookie is sent, which ignores ports.
 	for _, from := range []string{srv.URL, strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
 		e.do(chromedp.Navigate(from))
 		for name, got := range value[map[string]string](e.tab, `all`) {
-			if got != "refused" && got != "opaque" {
-				t.Errorf("%s from %s: %s", name, from, got)
-			}
+			assert.Contains(t, []string{"refused", "opaque"}, got, "%s from %s", name, from)
 		}
 	}
-	if got := e.actions(); len(got) != 0 {
-		t.Errorf("another page did %q", got)
-	}
+	assert.Zero(t, e.acted.Load(), "another page did something")
 	// The page itself still works in this browser; the token does not in another.
 	e.do(chromedp.Navigate(own))
 	e.until(live)
 	other := newTab(t, desk)
 	other.attacks = true
 	other.do(chromedp.Navigate(e.url))
-	if text := value[string](other, `document.body.innerText`); !strings.Contains(text, "Forbidden") {
-		t.Errorf("the token opens the page a second time: %s", text)
-	}
+	assert.Contains(t, value[string](other, `document.body.innerText`), "Forbidden", "the token opens the page a second time")
 }

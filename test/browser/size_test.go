@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
@@ -15,36 +14,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/ui/model"
 )
-
-// TestScreens: on every screen nothing but the map and tables scrolls sideways, and the parts are where they should be.
-func TestScreens(t *testing.T) {
-	t.Parallel()
-	for name, l := range map[string]look{"phone": {width: 400, height: 800}, "desk": desk, "4k": {width: 3840, height: 2160}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := faulty(sample(70, 12))
-			s.Title = "Cluster with-a-name-that-nobody-breaks-anywhere-because-it-has-no-blanks-in-it-at-all"
-			e := show(t, l, s)
-			fits := func(what string) {
-				t.Helper()
-				if over := value[int](e.tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					t.Errorf("%s is %d px wider than the screen", what, over)
-				}
-			}
-			for _, v := range views {
-				e.view(v)
-				fits(v)
-			}
-			e.view("map")
-			e.choose("service/team-00/web-0007")
-			fits("the details")
-			e.settle()
-			for _, problem := range e.script("structure.js", strconv.FormatBool(l.width <= 900)) {
-				t.Error(problem)
-			}
-		})
-	}
-}
 
 // TestThousands counts the work for 1,000 Services on 1,000 nodes. Times are measured by BenchmarkPage.
 func TestThousands(t *testing.T) {
@@ -62,35 +31,34 @@ func TestThousands(t *testing.T) {
 	least("elements at first", value[int](e.tab, elements), 1200)
 	least("paths of links", value[int](e.tab, `document.querySelectorAll('path').length`), 20)
 
-	e.do(chromedp.Evaluate[chromedp.Void](count))
+	e.run(count)
 	e.change(func(s *model.Snapshot) {
 		o := object(s, "service/team-03/web-0080")
 		o.Health, o.Why = model.HealthWarning, []string{"differs from the plan"}
 	})
 	e.until(`document.getElementById('announce').textContent === 'web-0080: warning'`)
 	e.want(box("fold/services/team-03"), "error: team-03 25: 1 error, 2 warning")
-	least("nodes touched by a patch", e.touched(), 25) // with the number of warnings and the cause
+	least("nodes touched by a patch", value[int](e.tab, `touched.size`), 25) // with the number of warnings and the cause
 
 	for _, group := range []string{"fold/services/team-03", "fold/nodes/pool-05"} {
-		e.click(box(group))
-		e.until(`document.querySelector(` + quote(box(group)) + `).getAttribute('aria-expanded') === 'true'`)
+		e.play([]step{{"click " + box(group), box(group) + "[aria-expanded=true]", "=1"}})
 	}
 	least("elements with a namespace and a pool of 100 nodes opened", value[int](e.tab, elements), 2600)
-	e.click(box("more/nodes"))
-	e.until(`document.querySelectorAll('.column:nth-of-type(4) .box').length > 100`)
-	// What is far down in a folded list is shown when something leads to it.
-	e.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#map/' + encodeURIComponent('node/node-0999')`))
-	e.until(`document.querySelector("[data-id='node/node-0999']")?.getAttribute('aria-current') === 'true'`)
+	e.play([]step{
+		{"click " + box("more/nodes"), "", `document.querySelectorAll('.column:nth-of-type(4) .box').length > 100`},
+		// What is far down in a folded list is shown when something leads to it.
+		{"choose node/node-0999", "[data-id='node/node-0999'][aria-current=true]", "=1"},
+	})
 	e.choose("service/team-03/web-0080")
 	e.until(`document.querySelectorAll('.column:not([hidden])').length === 6 && [...document.querySelectorAll('.box')].every((b) => b.getBoundingClientRect().bottom < innerHeight)`)
 	for _, v := range []string{"nodes", "plan", "timeline"} {
 		e.view(v)
 	}
 	least("elements with all views drawn", value[int](e.tab, elements), 8000)
-	e.view("nodes")
-	e.want("#nodes .more", "Show 100 more of 900")
-	e.click("#nodes .more")
-	e.until(`document.querySelectorAll('#nodes tbody tr').length === 200`)
+	e.play([]step{
+		{"view nodes", "#nodes .more", "Show 100 more of 900"},
+		{"click #nodes .more", "#nodes tbody tr", "=200"},
+	})
 }
 
 // watch notes when the page has drawn what an event brought: since the navigation began, and since the event came.
