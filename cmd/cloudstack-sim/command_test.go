@@ -21,58 +21,82 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// TestServer starts the command on free ports, uses it like a user and stops it.
-func TestServer(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	readyFile := filepath.Join(dir, "ready.json")
+// start starts the command on free ports, until stop.
+func start(t *testing.T, args ...string) (r ready, stop func() (stdout, stderr string)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := newCommand(&stdout, &stderr)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-		"--fault", "listRegions:error:code=503", "--world", "example", "--ready-file", readyFile, "--log-calls", "--print-keys=false"})
+	cmd.SetArgs(append(args, "--listen", "127.0.0.1:0", "--world", "example", "--ready-file", file, "--print-keys=false"))
 	done := make(chan error, 1)
-	began := time.Now()
 	go func() { done <- cmd.ExecuteContext(ctx) }()
-
-	var r ready
 	require.Eventually(t, func() bool {
-		raw, err := os.ReadFile(readyFile)
+		raw, err := os.ReadFile(file)
 		return err == nil && json.Unmarshal(raw, &r) == nil
 	}, time.Minute, 5*time.Millisecond)
-	t.Logf("ready after %s", time.Since(began))
-	info, err := os.Stat(readyFile)
+	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	require.Len(t, r.Users, 2)
+	return r, func() (string, string) {
+		cancel()
+		require.NoError(t, <-done)
+		return stdout.String(), stderr.String()
+	}
+}
 
-	resp, err := http.Get(r.IntegrationURL + "?command=listZones&response=json")
+func get(t *testing.T, client *http.Client, url string, status int) string {
+	t.Helper()
+	resp, err := client.Get(url)
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Contains(t, string(body), `"name":"zone-1"`)
-	resp, err = http.Get(r.URL + "?command=listZones&response=json")
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Equal(t, status, resp.StatusCode, "%s", body)
+	return string(body)
+}
 
-	resp, err = http.Get(r.AdminURL + "/faults")
-	require.NoError(t, err)
-	body, err = io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.JSONEq(t, `{"faults":[{"id":1,"fault":"listRegions:error:code=503","seen":0,"hits":0}]}`, string(body))
+const zones = "?command=listZones&response=json"
 
-	cancel()
-	require.NoError(t, <-done)
-	require.Contains(t, stdout.String(), "CloudStack API:   "+r.URL)
-	require.Contains(t, stderr.String(), "command=listZones")
+// TestServer uses the command like a user and stops it.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	r, stop := start(t, "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--fault", "listRegions:error:code=503", "--log-calls")
+	require.Len(t, r.Users, 2)
+	require.Contains(t, get(t, http.DefaultClient, r.IntegrationURL+zones, http.StatusOK), `"name":"zone-1"`)
+	get(t, http.DefaultClient, r.URL+zones, http.StatusUnauthorized)
+	require.JSONEq(t, `{"faults":[{"id":1,"fault":"listRegions:error:code=503","seen":0,"hits":0}]}`,
+		get(t, http.DefaultClient, r.AdminURL+"/faults", http.StatusOK))
+	stdout, stderr := stop()
+	require.Contains(t, stdout, "CloudStack API:   "+r.URL)
+	require.Contains(t, stderr, "command=listZones")
 	for _, u := range r.Users {
-		require.NotContains(t, stdout.String()+stderr.String(), u.SecretKey, "a secret was printed although keys are not to be printed")
+		require.NotContains(t, stdout+stderr, u.SecretKey, "a secret was printed although keys are not to be printed")
 	}
+}
+
+// TestPage: --ui prints an address that a browser can visit once, and the page shows the simulator's calls.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	r, stop := start(t, "--ui")
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &http.Client{Jar: jar}
+	require.Contains(t, get(t, browser, r.PageURL, http.StatusOK), "<html")
+	get(t, http.DefaultClient, r.URL+zones, http.StatusUnauthorized)
+	base, _, _ := strings.Cut(r.PageURL, "?")
+	shown := ""
+	require.Eventually(t, func() bool {
+		shown = get(t, browser, base+"api/snapshot", http.StatusOK)
+		return strings.Contains(shown, "listZones")
+	}, time.Minute, 10*time.Millisecond)
+	require.Contains(t, shown, "demo-worker-1")
+	for _, u := range r.Users {
+		require.NotContains(t, shown, u.APIKey)
+		require.NotContains(t, shown, u.SecretKey)
+	}
+	stdout, _ := stop()
+	require.Contains(t, stdout, r.PageURL)
 }
 
 // execute runs the command until it exits.
@@ -83,51 +107,6 @@ func execute(t *testing.T, args ...string) (string, error) {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
-}
-
-// TestPage: --ui prints an address that a browser can visit once, and the page shows the simulator's calls.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	readyFile := filepath.Join(t.TempDir(), "ready.json")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stdout bytes.Buffer
-	cmd := newCommand(&stdout, io.Discard)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--ui", "--world", "example", "--ready-file", readyFile, "--print-keys=false"})
-	done := make(chan error, 1)
-	go func() { done <- cmd.ExecuteContext(ctx) }()
-	var r ready
-	require.Eventually(t, func() bool {
-		raw, err := os.ReadFile(readyFile)
-		return err == nil && json.Unmarshal(raw, &r) == nil
-	}, time.Minute, 5*time.Millisecond)
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	browser := &http.Client{Jar: jar}
-	get := func(url string) string {
-		resp, err := browser.Get(url)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
-		return string(body)
-	}
-	require.Contains(t, get(r.PageURL), "<html")
-	resp, err := http.Get(r.URL + "?command=listZones&response=json")
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	base, _, _ := strings.Cut(r.PageURL, "?")
-	require.Eventually(t, func() bool { return strings.Contains(get(base+"api/snapshot"), "listZones") }, time.Minute, 10*time.Millisecond)
-	shown := get(base + "api/snapshot")
-	require.Contains(t, shown, "demo-worker-1")
-	for _, u := range r.Users {
-		require.NotContains(t, shown, u.APIKey)
-		require.NotContains(t, shown, u.SecretKey)
-	}
-	cancel()
-	require.NoError(t, <-done)
-	require.Contains(t, stdout.String(), r.PageURL)
 }
 
 func TestHelpIsOnePage(t *testing.T) {

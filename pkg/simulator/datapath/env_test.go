@@ -219,7 +219,14 @@ func (b *testEnv) vm(name string) string {
 // session is a connection of a client.
 type session struct {
 	net.Conn
+	t  *testing.T
 	in *bufio.Reader
+}
+
+func (s *session) write(text string) {
+	s.t.Helper()
+	_, err := io.WriteString(s, text)
+	require.NoError(s.t, err)
 }
 
 func (s *session) line() (string, error) {
@@ -239,7 +246,16 @@ func (b *testEnv) open(public, from string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{c, bufio.NewReader(c)}, nil
+	return &session{c, b.t, bufio.NewReader(c)}, nil
+}
+
+// connect opens a connection until the end of the test.
+func (b *testEnv) connect(public, from string) *session {
+	b.t.Helper()
+	s, err := b.open(public, from)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 // visit connects and returns the greeting, or the error of a refused connection.
@@ -258,6 +274,14 @@ func (b *testEnv) eventually(what string, ok func() bool) {
 }
 
 const me = "127.0.0.1"
+
+// arm arms a fault for one call.
+func (b *testEnv) arm(fault string) {
+	b.t.Helper()
+	f, err := simulator.ParseFault(fault + ":count=1")
+	require.NoError(b.t, err)
+	b.sim.Inject(f)
+}
 
 func firewall(b *testEnv, port int) string {
 	for _, r := range b.call("listFirewallRules", "listall", "true")["firewallrule"].([]any) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -39,10 +38,8 @@ func TestForward(t *testing.T) {
 	require.EqualValues(t, 3, s.Members[0].Connections)
 	require.Equal(t, b.to["10.1.1.21:30443"], s.Members[0].Dial)
 
-	one, err := b.open(web, me)
-	require.NoError(t, err)
-	_, err = fmt.Fprintln(one, "hello")
-	require.NoError(t, err)
+	one := b.connect(web, me)
+	one.write("hello\n")
 	require.NoError(t, one.Conn.(*net.TCPConn).CloseWrite(), "one direction may be closed before the other")
 	all, err := io.ReadAll(one.in)
 	require.NoError(t, err)
@@ -69,96 +66,32 @@ func TestFirewallAndSourceRanges(t *testing.T) {
 	require.EqualValues(t, 1, s.RefusedBySourceRanges)
 }
 
-// Before 4.22 CloudStack tells its router a changed protocol only with a changed algorithm. The test measures what clients notice
-// of the two ways there, with calls that take as long as on a real server: the algorithm changed there and back, and the rule
-// replaced. The figures are in docs/loadbalancers.md.
-func TestProtocolChangeOnOlderServers(t *testing.T) {
-	t.Parallel()
-	for way, change := range map[string]func(b *testEnv, id string){
-		"there and back": func(b *testEnv, id string) {
-			b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "leastconn", "protocol", "tcp")
-			b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "roundrobin", "protocol", "tcp")
-		},
-		"replaced": func(b *testEnv, id string) {
-			ip, vms := b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20"), b.vm("demo-worker-1")+","+b.vm("demo-worker-2")
-			b.api(true, "deleteLoadBalancerRule", "id", id)
-			made := b.api(true, "createLoadBalancerRule", "publicipid", ip, "name", "new-443", "algorithm", "roundrobin", "publicport", "443", "privateport", "30443", "openfirewall", "false")
-			b.api(true, "assignToLoadBalancerRule", "id", made["id"].(string), "virtualmachineids", vms)
-		},
-	} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
-			world := simulator.ExampleWorld()
-			world.Version = "4.19"
-			latency, err := simulator.Profile("simulator")
-			require.NoError(t, err)
-			b := newTestEnvOf(t, Options{}, simulator.Options{World: world, Latency: latency})
-			held, err := b.open(web, me)
-			require.NoError(t, err)
-			_, err = held.line()
-			require.NoError(t, err)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				change(b, b.rule("443"))
-			}()
-			served, lost := 0, 0
-			for changed := false; !changed; time.Sleep(5 * time.Millisecond) {
-				select {
-				case <-ended:
-					changed = true
-				default:
-				}
-				if _, err := b.visit(web, me); err != nil {
-					lost++
-				} else {
-					served++
-				}
-			}
-			_, err = fmt.Fprintln(held, "still here")
-			require.NoError(t, err)
-			_, err = held.line()
-			t.Logf("PROTOCOL CHANGE | %s | %d of %d requests lost | open connection: %v", way, lost, lost+served, err)
-			require.Positive(t, served)
-			require.Equal(t, way == "replaced", lost > 0)
-			require.NoError(t, err, "the open connection stays")
-		})
-	}
-}
-
 func TestProxyHeader(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	require.NoError(t, b.path.o.Members.Set(map[string]string{"10.1.1.21:30443": l.Addr().String(), "10.1.1.22:30443": l.Addr().String()}))
+	first := make(chan string, 1)
+	for _, member := range []string{"10.1.1.21:30443", "10.1.1.22:30443"} {
+		b.script(member, func(c net.Conn) {
+			line, _ := bufio.NewReader(c).ReadString('\n')
+			first <- line
+		})
+	}
 	b.api(true, "updateLoadBalancerRule", "id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp-proxy")
 	b.inForce(b.rule("443"), func(l Listener) bool { return l.ProxyHeader })
-	c, err := b.open(web, "127.0.0.9")
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	back, err := l.Accept()
-	require.NoError(t, err)
-	defer func() { _ = back.Close() }()
-	line, err := bufio.NewReader(back).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("PROXY TCP4 127.0.0.9 203.0.113.20 %d 443\r\n", c.LocalAddr().(*net.TCPAddr).Port), line)
+	c := b.connect(web, "127.0.0.9")
+	require.Equal(t, fmt.Sprintf("PROXY TCP4 127.0.0.9 203.0.113.20 %d 443\r\n", c.LocalAddr().(*net.TCPAddr).Port), <-first)
 }
 
 // TestRuleChangesKeepConnections changes and deletes a rule that has a connection.
 func TestRuleChangesKeepConnections(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, Options{})
-	s, err := b.open(web, me)
-	require.NoError(t, err)
-	defer func() { _ = s.Close() }()
+	s := b.connect(web, me)
 	name, err := s.line()
 	require.NoError(t, err)
 	alive := func(after string) {
 		t.Helper()
-		_, err := fmt.Fprintln(s, after)
-		require.NoError(t, err)
+		s.write(after + "\n")
 		got, err := s.line()
 		require.NoError(t, err, after)
 		require.Equal(t, after, got)
@@ -193,24 +126,19 @@ func TestPendingAndFailedJobsChangeNothing(t *testing.T) {
 		"deleteFirewallRule":         {"id", firewall(b, 443)},
 		"disassociateIpAddress":      {"id", b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")},
 	}
-	other, member := b.rule("80"), b.vm("demo-cp-1")
 	for _, kind := range []string{"job-fails", "router-refuses", "job-never-ends"} {
 		for command, args := range calls {
-			fault, err := simulator.ParseFault(command + ":" + kind + ":count=1")
-			require.NoError(t, err)
-			b.sim.Inject(fault)
+			b.arm(command + ":" + kind)
 			job := b.call(command, args...)["jobid"].(string)
 			b.call("queryAsyncJobResult", "jobid", job)
 			b.path.apply(b.sim.Router())
-			_, err = b.visit(web, me)
+			_, err := b.visit(web, me)
 			require.NoError(t, err, "%s %s", command, kind)
 		}
 	}
 	// A pending member is not in the configuration before its job ends.
-	fault, err := simulator.ParseFault("assignToLoadBalancerRule:job-never-ends:count=1")
-	require.NoError(t, err)
-	b.sim.Inject(fault)
-	b.call("assignToLoadBalancerRule", "id", other, "virtualmachineids", member)
+	b.arm("assignToLoadBalancerRule:job-never-ends")
+	b.call("assignToLoadBalancerRule", "id", b.rule("80"), "virtualmachineids", b.vm("demo-cp-1"))
 	b.path.apply(b.sim.Router())
 	for _, r := range b.path.Status().Rules {
 		require.Len(t, r.Members, 2)
@@ -224,14 +152,7 @@ func TestCompletedJobsTakeEffect(t *testing.T) {
 	profile, err := simulator.Profile("instant")
 	require.NoError(t, err)
 	profile.Job = time.Second
-	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld(), Clock: now, Latency: profile})
-	require.NoError(t, err)
-	srv := httptest.NewServer(sim.IntegrationHandler())
-	t.Cleanup(srv.Close)
-	b := &testEnv{t: t, sim: sim, admin: srv.URL + "/client/api"}
-	b.path, err = Start(t.Context(), sim, Options{Mode: Loopback, Clock: now})
-	require.NoError(t, err)
-	t.Cleanup(b.path.Close)
+	b := newTestEnvOf(t, Options{Clock: now}, simulator.Options{World: simulator.ExampleWorld(), Clock: now, Latency: profile})
 	require.Len(t, b.path.Status().Rules, 2)
 	b.call("deleteLoadBalancerRule", "id", b.rule("443"))
 	require.Len(t, b.path.Status().Rules, 2, "the job is still running")
@@ -290,10 +211,8 @@ func TestStoppedVM(t *testing.T) {
 	b := newTestEnv(t, Options{})
 	var s *session
 	for name := ""; name != "one"; {
+		s = b.connect(web, me)
 		var err error
-		s, err = b.open(web, me)
-		require.NoError(t, err)
-		defer func() { _ = s.Close() }()
 		name, err = s.line()
 		require.NoError(t, err)
 	}

@@ -71,17 +71,10 @@ func (b *testEnv) udpBackend(member, name string) {
 			if err != nil {
 				return
 			}
-			_, _ = fmt.Fprintf(writerTo{c, from}, "%s %s", name, buffer[:n])
+			_, _ = c.WriteTo(fmt.Appendf(nil, "%s %s", name, buffer[:n]), from)
 		}
 	}()
 }
-
-type writerTo struct {
-	net.PacketConn
-	to net.Addr
-}
-
-func (w writerTo) Write(b []byte) (int, error) { return w.WriteTo(b, w.to) }
 
 // udpClient returns a client of a relayed port.
 func (b *testEnv) udpClient(public string) func(string) string {
