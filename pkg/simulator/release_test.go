@@ -87,21 +87,14 @@ func TestDifferencesOfReleases(t *testing.T) {
 	}
 }
 
-// releaseEnv serves the worlds of balancer tests as a release.
+// releaseEnv serves the worlds of balancer tests as a release, with a rule.
 func releaseEnv(t *testing.T, version string) *env {
 	t.Helper()
 	w := readWorld(t, "balancer.yaml")
 	w.Version = version
-	return start(t, Options{World: w})
-}
-
-// rule makes a rule on 203.0.113.8 and returns its id; pairs are added to the call.
-func (h *env) rule(pairs ...string) string {
-	h.t.Helper()
-	return id(h.done("d/a", h.call("d/a", "createLoadBalancerRule", append([]string{
-		"publicipid", h.ipID("203.0.113.8"), "name", "lb", "algorithm", "roundrobin", "publicport", "80", "privateport", "30080",
-		"openfirewall", "false", "protocol", "tcp",
-	}, pairs...)...))["loadbalancer"].(map[string]any))
+	return start(t, Options{World: w}).play(`
+		let create d/a createLoadBalancerRule publicipid={ips:203.0.113.8} name=lb algorithm=roundrobin privateport=30080 openfirewall=false
+		create publicport=80 protocol=tcp cidrlist=10.0.0.0/8 > rule`)
 }
 
 // What the releases do, asked as clients ask.
@@ -110,67 +103,47 @@ func TestAnswersOfReleases(t *testing.T) {
 	for _, version := range append(Releases(), patchReleases...) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			const u = "d/a"
 			h := releaseEnv(t, version)
 			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
-			has := func(since string) bool { return !r.Lacks(since) }
 			full, err := FullVersion(version)
 			require.NoError(t, err)
-			capability, ok := h.ok(h.call(u, "listCapabilities")).body["capability"].(map[string]any)
-			require.True(t, ok)
-			assert.Equal(t, full, capability["cloudstackversion"])
-
-			// The sources of a rule: taken since 4.18, changed since 4.22, ignored before.
-			rule := h.rule("cidrlist", "10.0.0.0/8")
-			ranges := func() any {
-				return h.first(h.call(u, "listLoadBalancerRules", "id", rule), "loadbalancerrule")["cidrlist"]
+			since := func(release, now, before string) string {
+				if r.Lacks(release) {
+					return before
+				}
+				return now
 			}
-			want := any(nil)
-			if has("4.18") {
-				want = "10.0.0.0/8"
-			}
-			assert.Equal(t, want, ranges())
-			h.done(u, h.call(u, "updateLoadBalancerRule", "id", rule, "algorithm", "source", "cidrlist", "192.168.0.0/16"))
-			if has("4.22") {
-				want = "192.168.0.0/16"
-			}
-			assert.Equal(t, want, ranges())
-
-			// A name filters networks since 4.22, and shows all before.
-			assert.Equal(t, !has("4.22"), len(h.ok(h.call(u, "listNetworks", "name", "no-such-network")).items("network")) > 0)
+			has := func(release string) bool { return !r.Lacks(release) }
+			h.set("version", full, "created", since("4.18", "10.0.0.0/8", "-"), "updated", since("4.22", "192.168.0.0/16", since("4.18", "10.0.0.0/8", "-")),
+				"named", since("4.22", "0", "4"), "add", since("4.19", "200", "530"), "tls", since("4.22", "200", "431"))
+			h.play(`
+				d/a listCapabilities => cloudstackversion={version}
+				# The sources of a rule: taken since 4.18, changed since 4.22, ignored before.
+				d/a listLoadBalancerRules id={rule} => cidrlist={created}
+				d/a updateLoadBalancerRule id={rule} algorithm=source cidrlist=192.168.0.0/16
+				d/a listLoadBalancerRules id={rule} => cidrlist={updated}
+				# A name filters networks since 4.22, and shows all before.
+				d/a listNetworks name=no-such-network => count {named}
+				create publicport=443 protocol=ssl => {tls}
+				admin listApis name=addVirtualMachinesToKubernetesCluster => {add}
+				admin listApis name=createLoadBalancerRule => /api.0.name=createLoadBalancerRule`)
+			assert.Equal(t, has("4.18"), strings.Contains(h.last.raw, `"name":"cidrlist"`))
 
 			// Commands that are not there are unknown, with or without keys.
-			a := h.call(u, "addVirtualMachinesToKubernetesCluster", "id", h.ipID("203.0.113.8"), "virtualmachineids", h.ipID("203.0.113.8"))
-			b := h.call(u, "noSuchCommand")
-			assert.Equal(t, !has("4.19"), a.status == b.status && a.key == b.key, a.raw)
-			shown := func(command string) []map[string]any {
-				return h.call("admin", "listApis", "name", command).items("api")
-			}
-			assert.Equal(t, has("4.19"), len(shown("addVirtualMachinesToKubernetesCluster")) == 1)
-			params := shown("createLoadBalancerRule")[0]["params"].([]any)
-			assert.Equal(t, has("4.18"), slices.ContainsFunc(params, func(p any) bool { return p.(map[string]any)["name"] == "cidrlist" }))
+			a := h.call("d/a", "addVirtualMachinesToKubernetesCluster", "id", nowhere, "virtualmachineids", nowhere)
+			b := h.call("d/a", "noSuchCommand")
+			assert.Equal(t, has("4.19"), a.status != b.status || a.key != b.key, a.raw)
 
-			// TLS at the router.
-			network := h.ok(h.call(u, "listNetworks")).raw
+			network := h.ok(h.call("d/a", "listNetworks")).raw
 			assert.Equal(t, has("4.22"), strings.Contains(network, catalogue.TLSCapability))
 			assert.Equal(t, has("4.22"), strings.Contains(network, "tcp-proxy, ssl"))
 			assert.Contains(t, network, "tcp-proxy")
-			tls := h.call(u, "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.8"), "name", "tls", "algorithm", "roundrobin",
-				"publicport", "443", "privateport", "30443", "protocol", "ssl", "openfirewall", "false")
-			assert.Equal(t, has("4.22"), tls.status == 200, tls.raw)
-
-			// Fields.
-			for _, f := range []struct{ command, object, field, since string }{
-				{"listVirtualMachines", "virtualmachine", "deleteprotection", "4.20"},
-				{"listVirtualMachines", "virtualmachine", "templatetype", "4.19"},
-				{"listVirtualMachines", "virtualmachine", "domainpath", "4.19.2"},
-				{"listNetworks", "network", "domainpath", "4.19"},
-				{"listZones", "zone", "routedmodeenabled", "4.20.1"},
-				{"listPublicIpAddresses", "publicipaddress", "forprovider", "4.21"},
+			for field, release := range map[string]string{
+				"listVirtualMachines => deleteprotection": "4.20", "listVirtualMachines => templatetype": "4.19", "listZones => routedmodeenabled": "4.20.1",
+				"listVirtualMachines => domainpath": "4.19.2", "listNetworks => domainpath": "4.19", "listPublicIpAddresses => forprovider": "4.21",
 			} {
-				_, shows := h.ok(h.call(u, f.command)).items(f.object)[0][f.field]
-				assert.Equal(t, has(f.since), shows, "%s: %s", f.command, f.field)
+				h.play("d/a " + field + since(release, "~", "=-"))
 			}
 		})
 	}

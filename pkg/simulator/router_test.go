@@ -48,15 +48,13 @@ func TestRouterOfVPC(t *testing.T) {
 func TestRouterAndStickiness(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	rule := h.sim.Router().Rules[0].ID
-	create := func(expire string) answer {
-		return h.call("k8s-owner", "createLBStickinessPolicy", "lbruleid", rule, "name", "s", "methodname", "SourceBased",
-			"param[0].name", "expire", "param[0].value", expire)
-	}
-	h.done("k8s-owner", create("5m"))
+	h.set("rule", h.sim.Router().Rules[0].ID).play(`
+		let create k8s-owner createLBStickinessPolicy lbruleid={rule} name=s methodname=SourceBased param[0].name=expire
+		create param[0].value=5m`)
 	require.Equal(t, &RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "5m"}}, h.sim.Router().Rules[0].Sticky)
-	h.sim.Inject(Fault{Command: "createLBStickinessPolicy", Kind: FaultJobNeverEnds})
-	h.ok(create("6m"))
+	h.play(`
+		fault createLBStickinessPolicy:job-never-ends
+		& create param[0].value=6m`)
 	require.Equal(t, "5m", h.sim.Router().Rules[0].Sticky.Params["expire"])
 }
 
@@ -77,21 +75,20 @@ func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			h := releaseEnv(t, version)
-			rule := h.rule()
 			inForce := func() string {
 				for _, r := range h.sim.Router().Rules {
-					if r.ID == rule {
+					if r.ID == h.vars["rule"] {
 						return r.Protocol
 					}
 				}
 				return "none"
 			}
-			h.done("d/a", h.call("d/a", "assignToLoadBalancerRule", "id", rule, "virtualmachineids", h.vmID("own-1")))
+			h.play(`d/a assignToLoadBalancerRule id={rule} virtualmachineids={vms:own-1}`)
 			require.Equal(t, "tcp", inForce())
-			h.done("d/a", h.call("d/a", "updateLoadBalancerRule", "id", rule, "protocol", "tcp-proxy"))
-			require.Equal(t, "tcp-proxy", h.first(h.call("d/a", "listLoadBalancerRules", "id", rule), "loadbalancerrule")["protocol"])
+			h.play(`d/a updateLoadBalancerRule id={rule} protocol=tcp-proxy
+				d/a listLoadBalancerRules id={rule} => protocol=tcp-proxy`)
 			require.Equal(t, want, inForce())
-			h.done("d/a", h.call("d/a", "updateLoadBalancerRule", "id", rule, "algorithm", "leastconn"))
+			h.play(`d/a updateLoadBalancerRule id={rule} algorithm=leastconn`)
 			require.Equal(t, "tcp-proxy", inForce())
 		})
 	}

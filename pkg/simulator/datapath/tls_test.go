@@ -24,7 +24,9 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(certified.Close)
 	private, err := x509.MarshalPKCS8PrivateKey(certified.TLS.Certificates[0].PrivateKey)
 	require.NoError(t, err)
-	text := func(kind string, der []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})) }
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
 	cert := b.call("uploadSslCert", "name", "web", "account", "k8s", "domainid", b.id("domain", "listDomains", "name", "ROOT"),
 		"certificate", text("CERTIFICATE", certified.Certificate().Raw), "privatekey", text("PRIVATE KEY", private))
 	id := b.rule("80")
