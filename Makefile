@@ -102,7 +102,7 @@ minors: ## install on the API server of every Kubernetes minor (each is built on
 	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 120m $(TESTFLAGS)
 
 .PHONY: real-nodes
-real-nodes: ## kubelets, containerd and real traffic: writes docs/real-nodes.md (root on Linux; INSTALL_PACKAGES=1; NODEFLAGS="--minor all")
+real-nodes: ## kubelets, containerd and real traffic: writes docs/real-nodes.md (root on Linux; INSTALL_PACKAGES=1; NODEFLAGS="--minor 1.36")
 	@test/build.sh real-nodes
 	@bin/real-nodes --out docs/real-nodes.md $(NODEFLAGS)
 

@@ -18,7 +18,6 @@ require (
 	github.com/quic-go/quic-go v0.65.0
 	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/mod v0.41.0
-	golang.org/x/net v0.59.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
@@ -32,7 +31,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/Masterminds/semver/v3 v3.5.0 // indirect
+require (
+	github.com/Masterminds/semver/v3 v3.5.0 // indirect
+	golang.org/x/net v0.59.0 // indirect
+)
 
 require (
 	dario.cat/mergo v1.0.1 // indirect

@@ -42,7 +42,7 @@ func TestTrafficFromUpstream(t *testing.T) {
 	e.secret(t, string(e.config(t, leftby.Account).Render()))
 	e.precededBy(t, testenv.Predecessor{Image: "apache/cloudstack-kubernetes-provider:v1.2.0"}) // nodes do not know it: it never runs
 	targets := e.forwarded(t, state)
-	client := traffic.Start(t.Context(), "takeover", traffic.Options{Targets: targets, Timeout: limit}) // a busy machine may be slow
+	client := traffic.Start(t.Context(), "takeover", traffic.Options{Targets: targets, Open: true, Timeout: limit}) // a busy machine may be slow
 	t.Cleanup(func() { client.Stop() })
 
 	install := []string{"install", "--yes", "--accept", "all", "--pin", "default/documented", "--skip-taint"}

@@ -9,137 +9,194 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// install runs csccm install with flags, as an admin of CloudStack would.
-func install(ctx context.Context, e *env) string {
-	return installWith(ctx, e, "--account", account)
-}
-
-func installWith(ctx context.Context, e *env, args ...string) string {
-	must.Get(e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
-		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...))
-	return e.installed(ctx)
-}
-
-// names returns the names of the nodes that the cluster started with.
-func (e *env) names() []string {
-	var names []string
-	for _, n := range e.place.nodes {
-		names = append(names, n.Name)
-	}
-	return names
-}
-
-// installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
-func (e *env) installed(ctx context.Context) string {
-	names := e.names()
-	e.initialized(ctx, names...)
-	on := map[string]bool{}
-	e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) {
-		list := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
-		clear(on)
-		for i := range list.Items {
-			for _, c := range list.Items[i].Status.Conditions {
-				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-					on[list.Items[i].Spec.NodeName] = true
-				}
-			}
-		}
-		must.Be(len(on) == 2, "ready Pods on %d nodes, want 2", len(on))
-	})
-	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on))
-}
-
 func tcp(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "tcp", nil)
+	to := e.served(ctx, "tcp")
 	pods := map[string]bool{}
 	for range 30 {
-		a := must.Get(ask(ctx, client1, to))
-		pods[a.Pod] = true
+		pods[ask(ctx, client1, to).Pod] = true
 	}
 	must.Be(len(pods) == replicas, "30 requests reached %d of %d Pods", len(pods), replicas)
 	e.deleteService(ctx, "tcp")
-	if _, err := ask(ctx, client1, to); err == nil {
-		must.Fail("the address still answers after its Service was deleted")
-	}
-	return fmt.Sprintf("%s:%d, all %d Pods answer", to.Addr(), to.Port(), len(pods))
+	refuses(ctx, client1, to, ask)
+	return fmt.Sprintf("%s, all %d Pods answer", to, len(pods))
 }
 
 // proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
 func proxyProtocol(ctx context.Context, e *env) string {
-	to, a := e.served(ctx, "proxied", func(s *corev1.Service) {
-		s.Annotations[prefix+"proxy-protocol"] = "true"
-		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
-	})
-	must.Be(a.Client == client1.String(), "the Pod sees %s, the client is %s", a.Client, client1)
-	if a = must.Get(ask(ctx, client2, to)); a.Client != client2.String() {
-		must.Fail("the Pod sees %s, the client is %s", a.Client, client2)
-	}
-	return "the Pod sees " + a.Client
+	to := e.served(ctx, "proxied", proxied)
+	seesClient(client1, ask(ctx, client1, to))
+	seesClient(client2, ask(ctx, client2, to))
+	return "the Pod sees " + client2.String()
 }
 
 // sourceRanges allows one client and refuses another, then the reverse.
 func sourceRanges(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "ranges", allow(client1))
-	e.ranges(ctx, "ranges", client1, client2, to, ask)
-	return "allowed answered, others refused, also after a change"
+	return e.ranges(ctx, client1, client2, e.served(ctx, "ranges", allow(client1)), ask)
 }
 
-// allow makes an address the only source range of a Service.
-func allow(only netip.Addr) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{only.String() + "/32"} }
-}
-
-// ranges checks that a Service that allows one client refuses another, then the reverse.
-func (e *env) ranges(ctx context.Context, name string, one, two netip.Addr, to netip.AddrPort,
-	ask func(context.Context, netip.Addr, netip.AddrPort) (answer, error),
-) {
-	refuses := func(ctx context.Context, client netip.Addr) {
-		a, err := ask(ctx, client, to)
-		must.Be(err != nil, "client %s is not in the source ranges, but Pod %s answered", client, a.Pod)
-	}
-	refuses(ctx, two)
-	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s := must.Get(services.Get(ctx, name, metav1.GetOptions{}))
+// ranges checks that the Service ranges, which allows one client, refuses another, then the reverse.
+func (e *env) ranges(ctx context.Context, one, two netip.Addr, to netip.AddrPort, ask asker) string {
+	refuses(ctx, two, to, ask)
+	s := must.Get(e.services().Get(ctx, "ranges", metav1.GetOptions{}))
 	allow(two)(s)
-	must.Get(services.Update(ctx, s, metav1.UpdateOptions{}))
-	e.until(ctx, fmt.Sprintf("an answer to %s", two), func(ctx context.Context) { must.Get(ask(ctx, two, to)) })
-	e.until(ctx, "the first client to be refused", func(ctx context.Context) { refuses(ctx, one) })
+	must.Get(e.services().Update(ctx, s, metav1.UpdateOptions{}))
+	e.answers(ctx, two, to, ask)
+	e.until(ctx, "the first client to be refused", func(ctx context.Context) { refuses(ctx, one, to, ask) })
+	return "allowed answered, others refused, also after a change"
 }
 
 // affinity checks that all requests of a client reach the same Pod.
 func affinity(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
-	for i := range 12 {
-		from := clients.Addr()
-		for range i + 1 {
-			from = from.Next()
-		}
-		first := must.Get(ask(ctx, from, to))
+	to := e.served(ctx, "affine", sticky)
+	from := clients.Addr()
+	for range 12 {
+		from = from.Next()
+		first := ask(ctx, from, to)
 		for range 5 {
-			a := must.Get(ask(ctx, from, to))
+			a := ask(ctx, from, to)
 			must.Be(a.Pod == first.Pod, "client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
 		}
 	}
 	return "12 clients, each with one Pod"
 }
 
-// restart replaces all Pods of echo.
-func restart(ctx context.Context, e *env) {
-	e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
-	e.workloadReady(ctx, replicas)
-}
-
 // doctor checks that csccm doctor finds no error.
 func doctor(ctx context.Context, e *env) string {
-	out := e.csccm(ctx, "doctor", "-o", "short")
-	return firstLine(strings.TrimSpace(out))
+	return firstLine(strings.TrimSpace(e.csccm(ctx, "doctor", "-o", "short")))
+}
+
+// localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
+func localPolicy(ctx context.Context, e *env) string {
+	to := e.served(ctx, "local", localTraffic)
+	follow := func() (nodes []string) {
+		running, _ := e.pods(ctx)
+		for i := range running {
+			nodes = append(nodes, running[i].Spec.NodeName)
+		}
+		slices.Sort(nodes)
+		nodes = slices.Compact(nodes)
+		e.members(ctx, to, nodes...)
+		return nodes
+	}
+	follow()
+	r := e.steady(ctx, "scaled down", false, to)
+	e.scale(ctx, 1)
+	nodes, router := follow(), e.place.gateway.Addr().String()
+	e.ended(ctx)
+	down := r.Next("scaled up")
+	must.OK(down.Err())
+	for range 10 {
+		a := ask(ctx, client1, to)
+		must.Be(a.Node == nodes[0] && a.Client == router, "a Pod on %s answered and saw the client %s, want node %s and the router %s",
+			a.Node, a.Client, nodes[0], router)
+	}
+	e.scale(ctx, replicas)
+	follow()
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), lossless(r))
+}
+
+// ipMode checks how a Pod's request to the load balancer's address is routed: with
+// ipMode VIP kube-proxy forwards it directly, with ipMode Proxy, which the PROXY
+// protocol needs, it goes through the load balancer.
+func ipMode(ctx context.Context, e *env) string {
+	var seen []string
+	for i, mode := range []corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy} {
+		name, want := strings.ToLower(string(mode)), int64(i)
+		to := e.served(ctx, name, []func(*corev1.Service){func(*corev1.Service) {}, proxied}[i])
+		got := must.Get(e.services().Get(ctx, name, metav1.GetOptions{})).Status.LoadBalancer.Ingress[0].IPMode
+		must.Be(got != nil && *got == mode, "ipMode of %s is %v", name, got)
+		running, _ := e.pods(ctx)
+		must.Be(len(running) > 0, "no Pod of echo is running")
+		pod := running[0].Status.PodIP
+		var a answer
+		// kube-proxy sees the address some time after it is in the Service's status.
+		e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, mode), func(ctx context.Context) {
+			before := e.rule(to).Connections
+			query := url.QueryEscape("http://" + to.String() + "/")
+			a = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, query))
+			through := e.rule(to).Connections - before
+			must.Be(through == want, "it went through %d times", through)
+		})
+		must.Be(i == 0 || a.Client == pod, "for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
+		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", mode, want))
+		e.deleteService(ctx, name)
+	}
+	return strings.Join(seen, "; ")
+}
+
+// addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
+// deleted.
+func addresses(ctx context.Context, e *env) string {
+	to := e.served(ctx, "first", annotated("keep-ip", "true"))
+	second, given := netip.AddrPortFrom(to.Addr(), 8080), annotated("address", to.Addr().String())
+	e.service(ctx, "second", given, ports(port(8080, 8080, ""))) // the first Service uses other ports on this address
+	e.answers(ctx, client1, second, ask)
+	e.deleteService(ctx, "first")
+	ask(ctx, client1, second)
+	e.deleteService(ctx, "second")
+	again := e.served(ctx, "third", given)
+	must.Be(again == to, "the third Service asked for the kept address %s and got %s", to, again)
+	return to.Addr().String() + " shared by two Services, kept, used again"
+}
+
+// example is an example from the documentation: an ingress controller or a gateway behind a Service.
+type example struct {
+	file, namespace, service string
+	// hostPort is the port of the node on which it listens as well; 0 means none.
+	hostPort uint16
+	// forwarded is the port that is forwarded past the load balancer, for HTTP/3 and HTTP/2; without it, public are ports of rules.
+	forwarded uint16
+	public    []uint16
+}
+
+const ingressNginx = "ingress-nginx-controller"
+
+var examples = []example{
+	{file: "traefik/manifest.yaml", namespace: "traefik", service: "traefik", hostPort: 80, public: []uint16{80, 443}},
+	{file: "ingress-nginx/manifest.yaml", namespace: "ingress-nginx", service: ingressNginx, public: []uint16{80, 443}},
+	{file: "gateway-traefik/proxy-protocol.yaml", namespace: "traefik", service: "traefik", public: []uint16{80}},
+	{file: "gateway-traefik/http3.yaml", namespace: "traefik", service: "traefik", forwarded: 443},
+}
+
+// run applies the manifest unchanged and checks that the Pod sees the client's address.
+// The manifest's image contains echo, which listens as the image's arguments say.
+func (x example) run(ctx context.Context, e *env) string {
+	e.kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(e.programs.Root, "charts/testdata/apischemas/gateway-api.yaml"))
+	e.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	file := filepath.Join(e.programs.Root, "docs/examples", x.file)
+	e.kubectl(ctx, "apply", "-f", file)
+	ip := e.address(ctx, x.namespace, x.service)
+	note := "stand-in image; clients' addresses seen through the balancer"
+	var at []netip.AddrPort
+	for _, p := range x.public {
+		at = append(at, netip.AddrPortFrom(ip, p))
+	}
+	if x.hostPort != 0 {
+		note += " and at the nodes' own port"
+		for _, n := range e.place.nodes {
+			at = append(at, netip.AddrPortFrom(n.Address, x.hostPort))
+		}
+	}
+	for _, to := range at {
+		seesClient(client1, e.answers(ctx, client1, to, ask))
+		seesClient(client2, e.answers(ctx, client2, to, ask))
+	}
+	if x.forwarded != 0 {
+		to := netip.AddrPortFrom(ip, x.forwarded)
+		note = "stand-in image; " + e.bothProtocols(ctx, to)
+		must.Be(e.rule(to) == nil, "%s has a load balancer rule, %+v", to, e.rule(to))
+	}
+	e.kubectl(ctx, "delete", "-f", file, "--timeout=120s")
+	return note
 }

@@ -8,13 +8,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -22,8 +23,9 @@ import (
 // chapters returns all chapters; in each, the first scenario installs the controller for the others. Those that take
 // longest come first, so that the others run beside them.
 func chapters() []chapter {
+	install := installed("--account", account)
 	return []chapter{
-		{name: "installed by csccm", world: isolated, scenarios: []scenario{
+		{"installed by csccm", isolated, []scenario{
 			{"csccm install on uninitialised nodes", install},
 			{"TCP Service: from the balancer's address to every Pod", tcp},
 			{"PROXY protocol: the Pod sees the client", proxyProtocol},
@@ -32,103 +34,94 @@ func chapters() []chapter {
 			{"externalTrafficPolicy Local, Pods scaled down and up", localPolicy},
 			{"ipMode: Pods ask the balancer's address", ipMode},
 			{"address shared and kept", addresses},
-			{"direct: UDP echo and DNS, the Pod sees the client", udpAndDNS},
+			{"direct: two UDP ports, the Pod sees the client", twoPorts},
 			{"direct: HTTP/3 and HTTP/2 on port 443", webProtocols},
 			{"direct: source ranges of a UDP port", udpRanges},
 			{"direct: idle TCP connection kept", idleTCP},
 			{"direct: node drained, no request lost", directDrained},
 			{"direct: power of a node fails", directLost},
 			{"csccm doctor", doctor},
-			{"Traefik's example, PROXY protocol and hostPort", ingresses[0].run},
-			{"ingress-nginx' example, PROXY protocol", ingresses[1].run},
-			{"Gateway API: its objects in all examples", gatewayObjects},
-			{gateways[0].name, gateways[0].run},
-			{gateways[1].name, gateways[1].run},
+			{"Traefik's example, PROXY protocol and hostPort", examples[0].run},
+			{"ingress-nginx' example, PROXY protocol", examples[1].run},
+			{"Gateway API: Traefik's example, PROXY protocol", examples[2].run},
+			{"Gateway API: Traefik's example, direct, HTTP/3 and HTTP/2", examples[3].run},
 			{"Pods rolled, no request lost", podsRolled},
 			{"leader killed, no request lost", undisturbed(leaderKilled)},
 			{"chart upgraded and rolled back, no request lost", undisturbed(upgradeAndBack)},
 			{"migrate-rules, no request lost", undisturbed(migrated)},
 		}},
-		{name: "CloudStack and nodes that fail", world: isolated, scenarios: []scenario{
+		{"CloudStack and nodes that fail", isolated, []scenario{
 			{"csccm install, before the failures", install},
 			{"CloudStack unavailable for a minute, no request lost", undisturbed(cloudDown)},
 			{"node added, drained, stopped, destroyed", nodeLife},
 			{"node loses power and its VM is destroyed", nodeLost},
 		}},
-		{name: "taken over from Apache's provider", world: isolated, scenarios: []scenario{
-			{"a cluster with the old controller", oldController},
-			{"takeover, no request lost", takenOver},
+		{"taken over from Apache's provider", isolated, []scenario{
+			{"a cluster with the old controller", predecessor(testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})},
+			{"takeover, no request lost", apacheTakenOver},
 		}},
-		{name: "taken over from Leaseweb's provider", world: isolated, scenarios: []scenario{
-			{"a cluster with Leaseweb's controller", leasewebController},
+		{"taken over from Leaseweb's provider", isolated, []scenario{
+			// As its chart does: with its image, provider name and provider IDs.
+			{"a cluster with Leaseweb's controller", predecessor(testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
+				Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})},
 			{"takeover from Leaseweb's by one command, no request lost", leasewebTakenOver},
 		}},
-		{name: "installed by the chart alone", world: isolated, scenarios: []scenario{
+		{"installed by the chart alone", isolated, []scenario{
 			{"helm install on uninitialised nodes", chartAlone},
 			{"TCP Service, chart alone", tcp},
 		}},
-		{name: "kubelets without --cloud-provider=external", world: notExternal, scenarios: []scenario{
+		{"kubelets without --cloud-provider=external", notExternal, []scenario{
 			{"csccm install with adoptNodes, nodes without a taint", adoptAll},
 			{"TCP Service, adopted nodes", tcp},
 			{"node joins without the flag, adopted, destroyed", adoptLater},
 		}},
-		{name: "tier of a VPC", world: tier, scenarios: []scenario{
+		{"tier of a VPC", tier, []scenario{
 			{"csccm install, nodes in a VPC", install},
 			{"TCP Service, nodes in a VPC", tcp},
 			{"source ranges, nodes in a VPC", sourceRanges},
 			{"direct: 64 clients spread over the nodes of a VPC", spread},
 			{"direct: source ranges of a UDP port in a VPC", udpRanges},
 		}},
-		{name: "project", world: project, scenarios: []scenario{
-			{"csccm install, nodes in a project", installProject},
+		{"project", project, []scenario{
+			{"csccm install, nodes in a project", installed("--project", projectName)},
 			{"TCP Service, nodes in a project", tcp},
 		}},
 	}
 }
 
-// tier returns a tier of a VPC with three workers.
-func tier() *place {
-	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
-		// The tier's own ACL lets nothing in: what is forwarded to a node needs an item of the controller.
-		w.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
-			Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
-		w.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
-	})
-}
-
-// notExternal returns an isolated network whose nodes' kubelets run without --cloud-provider=external.
-func notExternal() *place {
-	p := isolated()
-	for i := range p.nodes {
-		p.nodes[i].NotExternal = true
+// installed returns a scenario that runs csccm install with flags, as an admin of CloudStack would.
+func installed(flags ...string) func(context.Context, *env) string {
+	return func(ctx context.Context, e *env) string {
+		e.run(ctx, "password\n", e.programs.Binaries.CLI, append([]string{ // the password of the simulated world
+			"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", "admin", "--admin-password-stdin"}, flags...)...)
+		return e.ready(ctx)
 	}
-	return p
 }
 
-const projectName = "k8s-project"
-
-// project returns an isolated network of a project with three workers.
-func project() *place {
-	return newPlace("10.1.1.1/24", "k8s-net", simulator.VirtualMachine{Project: projectName}, func(w *simulator.World) {
-		w.Projects = []simulator.Project{{Name: projectName, Owner: account}}
-		w.Networks = []simulator.Network{{Name: "k8s-net", Project: projectName, CIDR: "10.1.1.0/24"}}
+// ready waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
+func (e *env) ready(ctx context.Context) string {
+	e.initialized(ctx, e.names()...)
+	e.until(ctx, "both Pods of the controller to be ready on two nodes", func(ctx context.Context) {
+		on := map[string]bool{}
+		pods := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
+		for _, p := range pods.Items {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					on[p.Spec.NodeName] = true
+				}
+			}
+		}
+		must.Be(len(on) == 2, "they are ready on %v", on)
 	})
+	return "3 nodes initialised, controller on 2 of them"
 }
-
-func installProject(ctx context.Context, e *env) string {
-	return installWith(ctx, e, "--project", projectName)
-}
-
-const (
-	secretName = "cloudstack-secret" // #nosec G101 -- a name
-	secretKey  = "cloud-config"      // #nosec G101 -- the name of a key
-)
 
 // secret creates the Secret that the chart requires.
 func (e *env) secret(ctx context.Context) {
 	config := must.Get(e.cloud.Config(owner))
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
-	must.Get(e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{}))
+	must.Get(e.Client.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{"cloud-config": string(config.Render())},
+	}, metav1.CreateOptions{}))
 }
 
 // chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
@@ -138,32 +131,61 @@ func chartAlone(ctx context.Context, e *env) string {
 	cache := e.home + "/cache"
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
 	client := helm.New(flags, namespace, func(string, ...any) {})
-	chart := must.Get(helm.Embedded())
 	values := map[string]any{"controlPlaneOnly": false} // no Node has the label of control plane nodes
-	must.Get(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart, Values: values}))
-	return e.installed(ctx)
+	must.Get(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: must.Get(helm.Embedded()), Values: values}))
+	return e.ready(ctx)
 }
 
-// oldController starts Apache's provider, which initialises the nodes.
-func oldController(ctx context.Context, e *env) string {
-	e.secret(ctx)
-	return e.predecessor(ctx, testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})
+// predecessor returns a scenario that starts another provider and waits until it has initialised the nodes.
+func predecessor(old testenv.Predecessor) func(context.Context, *env) string {
+	return func(ctx context.Context, e *env) string {
+		e.secret(ctx)
+		old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
+		must.OK(old.Create(ctx, e.Client))
+		e.initialized(ctx, e.names()...)
+		return "3 nodes initialised; the program is csccm's own under the old names"
+	}
 }
 
-const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
-
-// leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
-func leasewebController(ctx context.Context, e *env) string {
-	e.secret(ctx)
-	return e.predecessor(ctx, testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
-		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
+// adoptAll installs csccm where no node has the taint, and checks what the controller changed on the nodes.
+func adoptAll(ctx context.Context, e *env) string {
+	for _, name := range e.names() {
+		n := e.node(ctx, name)
+		must.Be(n.Spec.ProviderID == "" && !hasTaint(n, taintKey), "the kubelet of node %s has the flag: %+v", name, n.Spec)
+	}
+	seen := installed("--account", account, "--skip-taint", "--set", "adoptNodes=true")(ctx, e)
+	for _, name := range e.names() {
+		e.adopted(ctx, name)
+	}
+	e.csccm(ctx, "doctor", "--only", "NODE-006,NODE-007")
+	return seen + ", all adopted"
 }
 
-// predecessor starts another provider and waits until it has initialised the nodes.
-func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) string {
-	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
-	must.OK(old.Create(ctx, e.Client))
-	names := e.names()
-	e.initialized(ctx, names...)
-	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names))
+// adoptLater adds a node whose kubelet lacks the flag, sends traffic through it and destroys its VM.
+func adoptLater(ctx context.Context, e *env) string {
+	to := e.served(ctx, "later")
+	o := e.place.node(4)
+	o.NotExternal = true
+	n := e.Join(ctx, o)
+	ready := time.Now()
+	e.initialized(ctx, o.Name)
+	took := time.Since(ready)
+	e.adopted(ctx, o.Name)
+	e.members(ctx, to, e.names(o.Name)...)
+	ask(ctx, client1, to)
+	n.PowerOff()
+	e.destroyed(ctx, o.Name)
+	e.members(ctx, to, e.names()...)
+	return fmt.Sprintf("initialised %s after it was ready; gone with its VM", took.Round(time.Second))
+}
+
+// adopted checks an adopted node: Event NodeAdopted, and the addresses that its kubelet reports.
+func (e *env) adopted(ctx context.Context, name string) {
+	got, want := e.node(ctx, name).Status.Addresses, []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: e.Node(name).Address.String()}, {Type: corev1.NodeHostName, Address: name}}
+	must.Be(slices.Equal(got, want), "node %s has the addresses %v, its kubelet reports %v", name, got, want)
+	e.until(ctx, "an Event NodeAdopted on "+name, func(ctx context.Context) {
+		seen := e.kubectl(ctx, "get", "events", "-o", "name", "--field-selector=reason=NodeAdopted,involvedObject.name="+name)
+		must.Be(seen != "", "there is none")
+	})
 }

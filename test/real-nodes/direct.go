@@ -17,37 +17,23 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Public ports of the Services in this file.
-const (
-	udpEchoPort = 5300
-	dnsPort     = 53
-	tcpEchoPort = 84
-)
-
-// Clients beyond the router.
+// udp is the port of the UDP echo. everyPort makes every port a forward; without it, those are that rules cannot serve.
 var (
-	outside1 = netip.MustParseAddr("192.0.2.11")
-	outside2 = netip.MustParseAddr("192.0.2.22")
-)
-
-var (
-	udpEcho = corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: udpEchoPort, TargetPort: intstr.FromInt32(8083)}
-	dns     = corev1.ServicePort{Name: "dns", Protocol: corev1.ProtocolUDP, Port: dnsPort, TargetPort: intstr.FromInt32(8053)}
-	tcpEcho = corev1.ServicePort{Name: "idle", Port: tcpEchoPort, TargetPort: intstr.FromInt32(8084)}
-	h2      = corev1.ServicePort{Name: "h2", Port: 443, TargetPort: intstr.FromInt32(8443)}
-	h3      = corev1.ServicePort{Name: "h3", Protocol: corev1.ProtocolUDP, Port: 443, TargetPort: intstr.FromInt32(8443)}
-	steady  = corev1.ServicePort{Name: "steady", Port: steadyPort, TargetPort: intstr.FromInt32(8082)}
+	udp       = port(5300, 8083, corev1.ProtocolUDP)
+	everyPort = annotated("mode", "direct")
 )
 
 // forwardsOf returns the forwards of an address that the router has.
 func (e *env) forwardsOf(ip netip.Addr) []datapath.ForwardStatus {
-	return slices.DeleteFunc(e.path.Status().Forwards, func(f datapath.ForwardStatus) bool { return !strings.HasPrefix(f.Public, ip.String()+":") })
+	return slices.DeleteFunc(e.path.Status().Forwards, func(f datapath.ForwardStatus) bool {
+		return !strings.HasPrefix(f.Public, ip.String()+":")
+	})
 }
 
 // vmsOf returns the VMs to which the forwards of an address lead.
@@ -60,158 +46,170 @@ func (e *env) vmsOf(ip netip.Addr) []string {
 	return slices.Compact(vms)
 }
 
-// direct creates a Service with ports that are forwarded and waits until the router has a forward for each. change may
-// be nil.
-func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePort, change func(*corev1.Service)) netip.Addr {
-	e.service(ctx, name, func(s *corev1.Service) {
-		s.Spec.Ports = ports
-		if change != nil {
-			change(s)
-		}
-	})
-	ip := e.address(ctx, name)
-	e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) {
-		forwards := e.forwardsOf(ip)
-		for _, p := range ports {
-			public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
-			must.Not(!slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }), "nothing forwards %s", public)
-		}
-	})
-	return ip
-}
-
-// everyPort makes every port a forward; without it, those are that load balancer rules cannot serve.
-func everyPort(s *corev1.Service) { s.Annotations[prefix+"mode"] = "direct" }
-
-// localTraffic sets externalTrafficPolicy Local.
-func localTraffic(s *corev1.Service) {
-	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-}
-
-// udpAndDNS serves a UDP echo and a DNS server under externalTrafficPolicy Local.
-func udpAndDNS(ctx context.Context, e *env) string {
-	ip := e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic)
-	a := e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort))
-	must.Be(a.Client == outside1.String(), "the Pod sees %s, the client is %s", a.Client, outside1)
-	var node string
-	e.until(ctx, "an answer of the DNS server", func(ctx context.Context) {
-		node = e.lookup(ctx, outside2, netip.AddrPortFrom(ip, dnsPort))
-	})
-	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{node}) || a.Node != node {
-		must.Fail("node %s answered DNS and %s the echo; the forwards lead to %v", node, a.Node, vms)
+// direct creates a Service with ports that are forwarded, waits until the router has a forward for each and the UDP echo, if
+// it is the first, answers, and returns the address of the first.
+func (e *env) direct(ctx context.Context, name string, all []corev1.ServicePort, changes ...change) netip.AddrPort {
+	e.service(ctx, name, append(changes, ports(all...))...)
+	ip := e.address(ctx, metav1.NamespaceDefault, name)
+	for _, p := range all {
+		public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
+		e.until(ctx, "the router to forward "+public, func(context.Context) {
+			forwards := e.forwardsOf(ip)
+			has := slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public })
+			must.Be(has, "it forwards %v", forwards)
+		})
 	}
-	return fmt.Sprintf("%s answers on UDP ports %d and %d, Pod sees %s", node, udpEchoPort, dnsPort, a.Client)
+	to := netip.AddrPortFrom(ip, uint16(all[0].Port)) // #nosec G115 -- a port
+	if all[0] == udp {
+		e.answers(ctx, outside1, to, e.askUDP)
+	}
+	return to
+}
+
+// twoPorts serves two UDP ports under externalTrafficPolicy Local.
+func twoPorts(ctx context.Context, e *env) string {
+	to := e.direct(ctx, "datagrams", []corev1.ServicePort{udp, port(53, 8083, corev1.ProtocolUDP)}, localTraffic)
+	a := e.answers(ctx, outside1, to, e.askUDP)
+	b := e.answers(ctx, outside2, netip.AddrPortFrom(to.Addr(), 53), e.askUDP)
+	seesClient(outside1, a)
+	seesClient(outside2, b)
+	vms := e.vmsOf(to.Addr())
+	must.Be(slices.Equal(vms, []string{a.Node}) && a.Node == b.Node, "%s and %s answered; forwards to %v", a.Node, b.Node, vms)
+	return fmt.Sprintf("%s answers on UDP ports 5300 and 53, Pod sees %s", a.Node, a.Client)
 }
 
 // webProtocols serves HTTP/3 and HTTP/2 on one port.
 func webProtocols(ctx context.Context, e *env) string {
-	ip := e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic)
-	return e.bothProtocols(ctx, ip, "", func(a answer) string { return a.Client }) + " on port 443, the Pod sees the client"
-}
-
-// bothProtocols asks over HTTP/3 and HTTP/2 and returns the protocols of the responses. client is the address of the client
-// that the Pod sees.
-func (e *env) bothProtocols(ctx context.Context, ip netip.Addr, host string, client func(answer) string) string {
-	var seen []string
-	for _, three := range []bool{true, false} {
-		var a answer
-		var protocol string
-		e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) {
-			a, protocol = must.Get2(e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), host, three))
-		})
-		must.Be(client(a) == outside1.String(), "over %s the Pod sees %+v, the client is %s", protocol, a, outside1)
-		seen = append(seen, protocol)
-	}
-	must.Be(slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}), "the protocols were %v", seen)
-	return strings.Join(seen, " and ")
+	both := []corev1.ServicePort{port(443, 8443, ""), port(443, 8443, corev1.ProtocolUDP)}
+	return e.bothProtocols(ctx, e.direct(ctx, "web3", both, localTraffic))
 }
 
 // udpRanges allows one client of a UDP port and refuses another, then the reverse.
 func udpRanges(ctx context.Context, e *env) string {
-	ip := e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, allow(outside1))
-	to := netip.AddrPortFrom(ip, udpEchoPort)
-	e.answersUDP(ctx, outside1, to)
-	e.ranges(ctx, "udp-ranges", outside1, outside2, to, e.askUDP)
-	return "allowed answered, others not, also after a change"
+	return e.ranges(ctx, outside1, outside2, e.direct(ctx, "ranges", []corev1.ServicePort{udp}, allow(outside1)), e.askUDP)
 }
 
-const (
-	tcpTimeout = "nf_conntrack_tcp_timeout_established"
-	// idleClock is the router's limit for idle TCP connections in the scenario, idleFor how long the connection is idle.
-	idleClock = 3
-	idleFor   = (2*idleClock + 1) * time.Second
-)
-
-// sysctl sets a value of the router's connection tracking and returns the one before.
-func sysctl(name, value string) string {
-	path := "/proc/sys/net/netfilter/" + name
-	before := must.Get(os.ReadFile(path)) // #nosec G304 -- ours
-	must.OK(os.WriteFile(path, []byte(value), 0o600))
-	return strings.TrimSpace(string(before))
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		must.OK(ctx.Err())
-	}
+// sysctl sets a limit of the router's connection tracking, in seconds, and returns the one before.
+func sysctl(name string, seconds int) (before int) {
+	path := "/proc/sys/net/netfilter/nf_conntrack_" + name
+	text := must.Get(os.ReadFile(path)) // #nosec G304 -- ours
+	must.OK(os.WriteFile(path, []byte(strconv.Itoa(seconds)), 0o600))
+	return must.Get(strconv.Atoi(strings.TrimSpace(string(text))))
 }
 
 // idleTCP keeps a TCP connection idle for longer than the router remembers it.
 func idleTCP(ctx context.Context, e *env) string {
-	ip := e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort)
-	to := netip.AddrPortFrom(ip, tcpEchoPort)
-	e.until(ctx, "the TCP echo to answer", func(ctx context.Context) {
-		c, err := e.dialOutside(ctx, "tcp4", outside1, to)
-		if err == nil {
-			_, err = converse(c, []byte("hello"), quick)
-			_ = c.Close()
+	const (
+		clock     = 3 // the router's limit for idle TCP connections in this scenario
+		idle, tcp = (2*clock + 1) * time.Second, "tcp_timeout_established"
+	)
+	to := e.direct(ctx, "idle", []corev1.ServicePort{port(84, 8080, "")}, everyPort)
+	dial := func(ctx context.Context) (ask func()) {
+		c := e.dialOutside(ctx, "tcp4", outside1, to)
+		return func() { // on the same connection
+			b := converse(c, "GET / HTTP/1.1\r\nHost: idle\r\n\r\n", patiently)
+			must.Be(strings.HasPrefix(string(b), "HTTP/1.1 200 OK"), "the answer is %q", b)
 		}
-		must.OK(err)
-	})
-	before := sysctl(tcpTimeout, strconv.Itoa(idleClock))
-	defer func() { sysctl(tcpTimeout, before) }()
-	c := must.Get(e.dialOutside(ctx, "tcp4", outside1, to))
-	defer func() { _ = c.Close() }()
-	must.Get(converse(c, []byte("before"), 5*time.Second))
-	pause(ctx, idleFor)
-	if b := must.Get(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
-		must.Fail("the echo is %q", b)
 	}
-	limit := must.Get(strconv.Atoi(before))
-	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to %d s",
-		idleFor.Seconds()/idleClock, time.Duration(limit)*time.Second, idleClock)
+	e.until(ctx, "an answer", func(ctx context.Context) { dial(ctx)() })
+	before := sysctl(tcp, clock)
+	defer func() { sysctl(tcp, before) }()
+	ask := dial(ctx)
+	ask()
+	time.Sleep(idle)
+	ask()
+	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to "+
+		"%d s", idle.Seconds()/clock, time.Duration(before)*time.Second, clock)
 }
 
 // movedOff waits until no forward of an address leads to a VM.
 func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) {
 	e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) {
 		vms := e.vmsOf(ip)
-		must.Not(len(vms) == 0 || slices.Contains(vms, vm), "they lead to %v", vms)
+		must.Be(len(vms) > 0 && !slices.Contains(vms, vm), "they lead to %v", vms)
 	})
 }
 
 // directDrained drains the node that serves a direct Service under externalTrafficPolicy Local.
 func directDrained(ctx context.Context, e *env) string {
-	ip := e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
-		everyPort(s)
-		localTraffic(s)
-	})
-	to := netip.AddrPortFrom(ip, udpEchoPort)
-	e.answersUDP(ctx, outside1, to)
-	from := e.vmsOf(ip)[0]
-	sent := e.sendDatagrams(ctx, outside1, to, patiently)
+	to := e.direct(ctx, "drained", []corev1.ServicePort{udp, port(steadyPort, 8080, "")}, everyPort, localTraffic)
+	from := e.vmsOf(to.Addr())[0]
+	sent := e.sendDatagrams(ctx, to, patiently)
 	defer sent.end()
 	r := e.steady(ctx, "", false, to)
-	defer r.Stop()
-	e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
-	e.movedOff(ctx, ip, from)
-	sum := r.Stop()
+	e.drain(ctx, from)
+	e.movedOff(ctx, to.Addr(), from)
+	seen := lossless(r)
 	sent.end()
-	e.kubectl(ctx, "", "uncordon", from)
-	must.OK(sum.Err())
-	must.Be(sent.lost <= 0, "%s", sent)
-	e.workloadReady(ctx, replicas)
-	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(ip), brief(sum), sent)
+	e.kubectl(ctx, "uncordon", from)
+	must.Be(sent.lost == 0, "%s", sent)
+	e.rolledOut(ctx)
+	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(to.Addr()), seen, sent)
+}
+
+// directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved the
+// forwards; a flow that never pauses stays with the dead node.
+func directLost(ctx context.Context, e *env) string {
+	const (
+		name, label  = "worker-5", "example.com/direct"
+		suspectAfter = 12 * time.Second // the default of direct-suspect-after
+		clock        = 2                // the limit of the router's connection tracking for UDP flows in this scenario, in seconds
+	)
+	n := e.Join(ctx, e.place.node(5))
+	e.initialized(ctx, name)
+	e.kubectl(ctx, "label", "node", name, label+"=yes")
+	to := e.direct(ctx, "lost-direct", []corev1.ServicePort{udp}, annotated("node-selector", label+"=yes"))
+	e.kubectl(ctx, "label", "node", "worker-1", label+"=yes")
+	for _, timeout := range []string{"udp_timeout", "udp_timeout_stream"} {
+		before := sysctl(timeout, clock)
+		defer func() { sysctl(timeout, before) }()
+	}
+	flow := e.dialOutside(ctx, "udp4", outside2, to)
+	defer func() { _ = flow.Close() }()
+	e.until(ctx, "the flow to be answered", func(context.Context) { converse(flow, "?", quick) }) // the node has just come
+	vms := e.vmsOf(to.Addr())
+	must.Be(slices.Equal(vms, []string{name}), "the forwards lead to %v, want %s", vms, name)
+	sent := e.sendDatagrams(ctx, to, shortly)
+	defer sent.end()
+	kept := keepAsking(0, func() { converse(flow, "?", shortly) })
+	defer kept.end()
+	n.PowerOff()
+	e.movedOff(ctx, to.Addr(), name)
+	e.answers(ctx, outside1, to, e.askUDP)
+	sent.end()
+	kept.end()
+	must.Be(kept.last != nil, "a flow that never paused was answered after its node had died")
+	time.Sleep((clock + 1) * time.Second)
+	converse(flow, "?", quick)
+	e.kubectl(ctx, "label", "node", "worker-1", label+"-")
+	e.destroyed(ctx, name)
+	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never "+
+		"paused was answered only after a pause (the router's limit was shortened to %d s)",
+		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, clock)
+}
+
+// spread asks a direct Service in a VPC from 64 clients all over the address space.
+func spread(ctx context.Context, e *env) string {
+	const many = 64
+	to := e.direct(ctx, "spread", []corev1.ServicePort{udp}, localTraffic)
+	nodes := make([]string, many)
+	for range 2 {
+		must.Each(many, func(i int) {
+			first := byte(1 + i*7/2) // #nosec G115 -- up to 221
+			if first == 127 {
+				first++ // loopback
+			}
+			client := netip.AddrFrom4([4]byte{first, 20, 30, 40})
+			a := e.answers(ctx, client, to, e.askUDP)
+			seesClient(client, a)
+			must.Be(nodes[i] == "" || a.Node == nodes[i], "client %s was on %s, then on %s", client, nodes[i], a.Node)
+			nodes[i] = a.Node
+		})
+	}
+	shares := map[string]int{}
+	for _, n := range nodes {
+		shares[n]++
+	}
+	must.Be(len(shares) == len(e.place.nodes), "not every node serves a client: %v", shares)
+	return fmt.Sprintf("%d clients, %d forwards: %v; each stays on its node", many, len(e.forwardsOf(to.Addr())), shares)
 }

@@ -8,26 +8,47 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
 	"github.com/csccm/csccm/test/traffic"
+)
+
+// Names in the simulated CloudStack and in the cluster.
+const (
+	account       = "k8s"
+	owner         = "k8s-owner"
+	projectName   = "k8s-project"
+	secretName    = "cloudstack-secret" // #nosec G101 -- a name
+	namespace     = metav1.NamespaceSystem
+	controller    = "cloudstack-ccm"
+	imageVersion  = "v0.1.0" // the image tag of this checkout's chart
+	leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
+	taintKey      = "node.cloudprovider.kubernetes.io/uninitialized"
+	shutdownKey   = "node.cloudprovider.kubernetes.io/shutdown"
+	prefix        = "service.beta.kubernetes.io/cloudstack-load-balancer-"
+)
+
+// Addresses beside those of the nodes. The clients outside are beyond the router: their packets are forwarded by it.
+var (
+	balancers = netip.MustParsePrefix("203.0.113.0/24")
+	clients   = netip.MustParsePrefix("198.51.100.0/24")
+	client1   = netip.MustParseAddr("198.51.100.11")
+	client2   = netip.MustParseAddr("198.51.100.22")
+	outside1  = netip.MustParseAddr("192.0.2.11")
+	outside2  = netip.MustParseAddr("192.0.2.22")
 )
 
 // place describes a simulated CloudStack with the VMs of a cluster.
@@ -36,26 +57,6 @@ type place struct {
 	gateway netip.Prefix
 	nodes   []realnode.NodeOptions
 }
-
-// Names in the simulated CloudStack and in the cluster.
-const (
-	account    = "k8s"
-	owner      = "k8s-owner"
-	adminLogin = "admin"
-	adminWord  = "password" // #nosec G101 -- of the simulated world
-	namespace  = metav1.NamespaceSystem
-	controller = "cloudstack-ccm"
-	taintKey   = "node.cloudprovider.kubernetes.io/uninitialized"
-	prefix     = "service.beta.kubernetes.io/cloudstack-load-balancer-"
-)
-
-// Addresses beside those of the nodes.
-var (
-	balancers = netip.MustParsePrefix("203.0.113.0/24")
-	clients   = netip.MustParsePrefix("198.51.100.0/24")
-	client1   = netip.MustParseAddr("198.51.100.11")
-	client2   = netip.MustParseAddr("198.51.100.22")
-)
 
 // newPlace returns a CloudStack with five VMs in a network. The first three are nodes; the others may join later. change
 // describes the network where it is not that of the example.
@@ -86,7 +87,34 @@ func isolated() *place {
 	return newPlace("10.1.1.1/24", "k8s-net", simulator.VirtualMachine{Account: account}, func(*simulator.World) {})
 }
 
-// env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack.
+// notExternal returns an isolated network whose nodes' kubelets run without --cloud-provider=external.
+func notExternal() *place {
+	p := isolated()
+	for i := range p.nodes {
+		p.nodes[i].NotExternal = true
+	}
+	return p
+}
+
+// tier returns a tier of a VPC with three workers. Its own ACL lets nothing in: what is forwarded to a node needs an item of the
+// controller.
+func tier() *place {
+	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
+		w.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
+			Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
+		w.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
+	})
+}
+
+// project returns an isolated network of a project with three workers.
+func project() *place {
+	return newPlace("10.1.1.1/24", "k8s-net", simulator.VirtualMachine{Project: projectName}, func(w *simulator.World) {
+		w.Projects = []simulator.Project{{Name: projectName, Owner: account}}
+		w.Networks = []simulator.Network{{Name: "k8s-net", Project: projectName, CIDR: "10.1.1.0/24"}}
+	})
+}
+
+// env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack. It ends with the sandbox.
 type env struct {
 	*realnode.Cluster
 	place    *place
@@ -95,64 +123,52 @@ type env struct {
 	path     *datapath.Path
 	outside  *realnode.Outside
 	home     string
-	log      io.Writer
-	undo     []func()
 	// clients are those that the running scenario has started.
 	clients []*traffic.Client
 }
 
-func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *env, err error) {
+func newEnv(ctx context.Context, p *programs, at *place) *env {
 	dir, _ := realnode.Inside()
-	e := &env{place: at, programs: p, log: log}
-	if e.home, err = os.MkdirTemp(dir, "home-"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			e.stop()
-		}
-	}()
-	defer must.Return(&err)
-	e.Cluster = must.Get(realnode.StartCluster(ctx, realnode.ClusterOptions{
-		Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
-	}))
-	e.undo = append(e.undo, e.Stop)
-	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}))
-	e.undo = append(e.undo, e.cloud.Stop)
-	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
-	e.undo = append(e.undo, e.path.Close)
-	e.outside = must.Get(realnode.NewOutside(ctx, balancers))
-	e.undo = append(e.undo, e.outside.Close)
-	must.Each(len(at.nodes), func(i int) { must.Get(e.Join(ctx, at.nodes[i])) })
-	must.OK(e.WaitReady(ctx, e.names()...))
-	e.workload(ctx)
-	return e, nil
+	e := &env{place: at, programs: p, home: must.Get(os.MkdirTemp(dir, "home-"))}
+	e.Cluster = realnode.StartCluster(ctx, realnode.ClusterOptions{
+		Binary: p.Plane, Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
+	})
+	address := netip.AddrPortFrom(at.gateway.Addr(), 0).String()
+	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, address, simulator.Options{World: at.world}))
+	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{
+		Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
+	e.outside = realnode.NewOutside(ctx, balancers)
+	must.Each(len(at.nodes), func(i int) { e.Join(ctx, at.nodes[i]) })
+	e.kubectl(ctx, "create", "-f", filepath.Join(p.Root, "test/real-nodes/echo.yaml"))
+	e.rolledOut(ctx)
+	return e
 }
 
-func (e *env) stop() {
-	for _, undo := range slices.Backward(e.undo) {
-		undo()
+// names returns the names of the nodes that the cluster started with, and of more.
+func (e *env) names(more ...string) []string {
+	var names []string
+	for _, n := range e.place.nodes {
+		names = append(names, n.Name)
 	}
+	return append(names, more...)
 }
 
 // run runs a program with the cluster's kubeconfig and returns its output.
-func (e *env) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
+func (e *env) run(ctx context.Context, stdin, path string, args ...string) string {
 	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- ours
 	cmd.Env = []string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + filepath.Dir(e.Kubectl) + ":" + os.Getenv("PATH")}
 	cmd.Dir, cmd.Stdin = e.home, strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
+	must.Be(err == nil, "%s %s: %v\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+	return string(out)
 }
 
 func (e *env) csccm(ctx context.Context, args ...string) string {
-	return must.Get(e.run(ctx, "", e.programs.Binaries.CLI, args...))
+	return e.run(ctx, "", e.programs.Binaries.CLI, args...)
 }
 
-func (e *env) kubectl(ctx context.Context, stdin string, args ...string) string {
-	return must.Get(e.run(ctx, stdin, e.Kubectl, args...))
+func (e *env) kubectl(ctx context.Context, args ...string) string {
+	return e.run(ctx, "", e.Kubectl, args...)
 }
 
 // until polls until try succeeds.
@@ -160,45 +176,31 @@ func (e *env) until(ctx context.Context, what string, try func(context.Context))
 	testenv.Await(ctx, 5*time.Minute, what, try)
 }
 
-// client returns a CloudStack client of the VMs' owner.
-func (e *env) client() (*cloudstack.Client, error) { return e.cloud.Client(owner) }
-
 // explain prints the state of the cluster after a failed scenario.
 func (e *env) explain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, args := range [][]string{
-		{"get", "nodes,services,pods", "-A", "-o", "wide"},
-		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
-		{"logs", "-n", namespace, "-l", "app.kubernetes.io/name=" + controller, "--tail=30", "--prefix"},
-	} {
-		out, err := e.run(ctx, "", e.Kubectl, args...)
-		if err != nil {
-			out = err.Error()
-		}
-		_, _ = fmt.Fprintf(e.log, "--- kubectl %s\n%s\n", strings.Join(args, " "), tail(out, 40))
+	for _, args := range []string{"get nodes,services,pods -A -o wide", "get events -A --sort-by=.lastTimestamp",
+		"logs -n " + namespace + " -l " + controllerLabel + " --tail=30 --prefix"} {
+		var out string
+		err := must.Catch(func() { out = e.kubectl(ctx, strings.Fields(args)...) })
+		_, _ = fmt.Fprintf(os.Stderr, "--- kubectl %s\n%s%v\n", args, out[max(0, len(out)-6000):], err)
 	}
-	status := e.path.Status()
-	for _, r := range status.Rules {
-		_, _ = fmt.Fprintf(e.log, "--- rule %+v\n", r)
-	}
-	for _, f := range status.Forwards {
-		_, _ = fmt.Fprintf(e.log, "--- forward %+v\n", f)
-	}
+	_, _ = fmt.Fprintf(os.Stderr, "--- router %+v\n", e.path.Status())
 }
 
-func tail(text string, lines int) string {
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+// node returns a node of the API server.
+func (e *env) node(ctx context.Context, name string) *corev1.Node {
+	return must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 }
 
 // initialized waits until nodes are without the uninitialized taint and have a provider ID and a zone label.
 func (e *env) initialized(ctx context.Context, names ...string) {
 	for _, name := range names {
 		e.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) {
-			n := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
-			must.Not(hasTaint(n), "it has the taint %s", taintKey)
-			must.Not(n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "", "provider ID %q, labels %v", n.Spec.ProviderID, n.Labels)
+			n := e.node(ctx, name)
+			must.Be(!hasTaint(n, taintKey) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "",
+				"taints %v, provider ID %q, labels %v", n.Spec.Taints, n.Spec.ProviderID, n.Labels)
 		})
 	}
 }

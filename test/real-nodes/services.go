@@ -7,22 +7,141 @@ package main
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/realnode"
+	"github.com/csccm/csccm/test/traffic"
 )
+
+const (
+	// echo is the workload behind the Services, in the default namespace.
+	echo     = "echo"
+	replicas = 3
+	// steadyPort is a Service's second port, for the requests of test/traffic. It is not port 80, because on port 80 a
+	// virtual router closes the connection after each response.
+	steadyPort = 81
+)
+
+// rolledOut waits until the Pods of echo are ready.
+func (e *env) rolledOut(ctx context.Context) {
+	e.kubectl(ctx, "rollout", "status", "deployment/"+echo, "--timeout=300s")
+}
+
+func (e *env) scale(ctx context.Context, n int) {
+	e.kubectl(ctx, "scale", "deployment/"+echo, fmt.Sprintf("--replicas=%d", n))
+	e.rolledOut(ctx)
+	e.kubectl(ctx, "wait", "deployment/"+echo, fmt.Sprintf("--for=jsonpath={.status.replicas}=%d", n), "--timeout=300s")
+}
+
+// pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
+func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod) {
+	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echo}))
+	for i := range list.Items {
+		p := list.Items[i]
+		if p.DeletionTimestamp != nil {
+			terminating = append(terminating, p)
+		} else if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
+			running = append(running, p)
+		}
+	}
+	return running, terminating
+}
+
+// ended waits until terminating Pods have ended.
+func (e *env) ended(ctx context.Context) {
+	e.until(ctx, "the old Pods of echo to end", func(ctx context.Context) {
+		_, old := e.pods(ctx)
+		must.Be(len(old) == 0, "%d Pods are still terminating", len(old))
+	})
+}
+
+func (e *env) services() corev1client.ServiceInterface {
+	return e.Client.CoreV1().Services(metav1.NamespaceDefault)
+}
+
+// port returns a port of a Service that leads to a port of echo; protocol is TCP where it is empty.
+func port(public, echo int32, protocol corev1.Protocol) corev1.ServicePort {
+	name := strings.ToLower(fmt.Sprintf("p%d%s", public, protocol))
+	return corev1.ServicePort{Name: name, Port: public, TargetPort: intstr.FromInt32(echo), Protocol: protocol}
+}
+
+// service creates a Service of type LoadBalancer in front of echo.
+func (e *env) service(ctx context.Context, name string, changes ...change) {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{"app": echo}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": echo},
+			Ports: []corev1.ServicePort{port(80, 8080, ""), port(steadyPort, 8080, "")},
+		},
+	}
+	for _, change := range changes {
+		change(s)
+	}
+	must.Get(e.services().Create(ctx, s, metav1.CreateOptions{}))
+}
+
+// change changes a Service before it is created.
+type change = func(*corev1.Service)
+
+func annotated(name, value string) change {
+	return func(s *corev1.Service) { s.Annotations[prefix+name] = value }
+}
+
+func ports(all ...corev1.ServicePort) change {
+	return func(s *corev1.Service) { s.Spec.Ports = all }
+}
+
+func localTraffic(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func sticky(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
+
+func proxied(s *corev1.Service) {
+	annotated("proxy-protocol", "true")(s)
+	s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
+}
+
+// allow makes an address the only source range of a Service.
+func allow(only netip.Addr) change {
+	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{only.String() + "/32"} }
+}
+
+// deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
+// controller has deleted the load balancer.
+func (e *env) deleteService(ctx context.Context, name string) {
+	e.kubectl(ctx, "delete", "service", name, "--timeout=300s")
+}
+
+// address waits until a Service has an address and returns it.
+func (e *env) address(ctx context.Context, namespace, name string) netip.Addr {
+	const ip = "jsonpath={.status.loadBalancer.ingress[0].ip}"
+	got := e.kubectl(ctx, "wait", "-n", namespace, "service/"+name, "--for="+ip, "--timeout=300s", "-o", ip)
+	return must.Get(netip.ParseAddr(got))
+}
+
+// served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
+// before kube-proxy has the Service is down until the next checks succeed.
+func (e *env) served(ctx context.Context, name string, changes ...change) netip.AddrPort {
+	e.service(ctx, name, changes...)
+	to := netip.AddrPortFrom(e.address(ctx, metav1.NamespaceDefault, name), 80)
+	e.up(ctx, to.Addr())
+	e.answers(ctx, client1, to, ask)
+	return to
+}
 
 // rule returns the router's rule for an address and port, nil when there is none.
 func (e *env) rule(to netip.AddrPort) *datapath.RuleStatus {
@@ -52,215 +171,88 @@ func (e *env) members(ctx context.Context, to netip.AddrPort, want ...string) {
 // first check.
 func (e *env) up(ctx context.Context, ip netip.Addr) {
 	e.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) {
-		var all, down []string
+		all := 0
 		for _, r := range e.path.Status().Rules {
-			if at, err := netip.ParseAddrPort(r.Public); err != nil || at.Addr() != ip {
+			if !strings.HasPrefix(r.Public, ip.String()+":") {
 				continue
 			}
 			for _, m := range r.Members {
-				all = append(all, m.Address)
-				if !m.Up || m.Check != "ok" {
-					down = append(down, m.VM+" "+m.Address)
-				}
+				all++
+				must.Be(m.Up && m.Check == "ok", "%s %s is down", m.VM, m.Address)
 			}
 		}
-		must.Not(len(all) == 0 || len(down) > 0, "%d of %d members are down: %v", len(down), len(all), down)
+		must.Be(all > 0, "there are none")
 	})
 }
 
-func (e *env) scale(ctx context.Context, n int32) {
-	e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n))
-	e.workloadReady(ctx, n)
+// answer is the response of a Pod of echo.
+type answer struct{ Pod, Node, Client string }
+
+func parsed(text []byte) (a answer) {
+	must.OK(json.Unmarshal(text, &a))
+	return a
 }
 
-// pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
-func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod) {
-	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName}))
-	for i := range list.Items {
-		p := list.Items[i]
-		if p.DeletionTimestamp != nil {
-			terminating = append(terminating, p)
-		} else if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
-			running = append(running, p)
-		}
+// asker sends one request from a client's address, on a new connection or from a new port.
+type asker func(ctx context.Context, from netip.Addr, to netip.AddrPort) answer
+
+// ask is an asker over HTTP.
+func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
+	return get(ctx, from, "http://"+to.String()+"/")
+}
+
+func get(ctx context.Context, from netip.Addr, url string) answer {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: transport}
+	a, _ := request(ctx, client, url)
+	return a
+}
+
+// request returns also the protocol of the response.
+func request(ctx context.Context, client *http.Client, url string) (a answer, protocol string) {
+	resp, err := client.Do(must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil)))
+	must.OK(err)
+	defer func() { _ = resp.Body.Close() }()
+	must.Be(resp.StatusCode == http.StatusOK, "%s", resp.Status)
+	must.OK(json.NewDecoder(resp.Body).Decode(&a))
+	return a, resp.Proto
+}
+
+// answers waits until an address answers a client, and returns the answer.
+func (e *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort, ask asker) (a answer) {
+	e.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) { a = ask(ctx, from, to) })
+	return a
+}
+
+// refuses fails if an address answers a client.
+func refuses(ctx context.Context, from netip.Addr, to netip.AddrPort, ask asker) {
+	var a answer
+	err := must.Catch(func() { a = ask(ctx, from, to) })
+	must.Be(err != nil, "client %s must not reach %s, but Pod %s answered", from, to, a.Pod)
+}
+
+// seesClient checks that the Pod saw the client's address.
+func seesClient(from netip.Addr, a answer) {
+	must.Be(a.Client == from.String(), "the Pod sees %s, the client is %s", a.Client, from)
+}
+
+// steady starts steady traffic to the steadyPort of Services. part is the name of its first part, empty if it is the
+// only one. With open, connections that stay open are part of the traffic; they are left out where the scenario ends
+// them on purpose.
+func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
+	o := traffic.Options{Open: open}
+	for _, t := range to {
+		o.Targets = append(o.Targets, netip.AddrPortFrom(t.Addr(), steadyPort).String())
 	}
-	return running, terminating
+	c := traffic.Start(ctx, part, o)
+	e.clients = append(e.clients, c)
+	return c
 }
 
-// ended waits until terminating Pods have ended.
-func (e *env) ended(ctx context.Context) {
-	e.until(ctx, "the old Pods of echo to end", func(ctx context.Context) {
-		_, old := e.pods(ctx)
-		must.Be(len(old) == 0, "%d Pods are still terminating", len(old))
-	})
-}
-
-// podNodes returns the nodes with running Pods of echo.
-func (e *env) podNodes(ctx context.Context) []string {
-	running, _ := e.pods(ctx)
-	var nodes []string
-	for i := range running {
-		nodes = append(nodes, running[i].Spec.NodeName)
-	}
-	slices.Sort(nodes)
-	return slices.Compact(nodes)
-}
-
-// localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
-func localPolicy(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	nodes := e.podNodes(ctx)
-	e.members(ctx, to, nodes...)
-	r := e.steady(ctx, "scaled down", false, to)
-	defer r.Stop()
-	e.scale(ctx, 1)
-	nodes = e.podNodes(ctx)
-	e.members(ctx, to, nodes...)
-	e.ended(ctx)
-	down := r.Next("scaled up")
-	for range 10 {
-		a := must.Get(ask(ctx, client1, to))
-		must.Not(a.Node != nodes[0] || a.Client != e.place.gateway.Addr().String(), "a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], e.place.gateway.Addr())
-	}
-	e.scale(ctx, replicas)
-	nodes = e.podNodes(ctx)
-	e.members(ctx, to, nodes...)
-	up := r.Stop()
-	must.OK(errors.Join(down.Err(), up.Err()))
-	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up))
-}
-
-// ipMode checks how a Pod's request to the load balancer's address is routed: with
-// ipMode VIP kube-proxy forwards it directly, with ipMode Proxy, which the PROXY
-// protocol needs, it goes through the load balancer.
-func ipMode(ctx context.Context, e *env) string {
-	var seen []string
-	for _, c := range []struct {
-		name  string
-		proxy bool
-		mode  corev1.LoadBalancerIPMode
-	}{{"direct", false, corev1.LoadBalancerIPModeVIP}, {"through", true, corev1.LoadBalancerIPModeProxy}} {
-		to, _ := e.served(ctx, c.name, func(s *corev1.Service) {
-			if c.proxy {
-				s.Annotations[prefix+"proxy-protocol"] = "true"
-				s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
-			}
-		})
-		s := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{}))
-		if got := s.Status.LoadBalancer.Ingress[0].IPMode; got == nil || *got != c.mode {
-			must.Fail("ipMode of %s is %v, want %s", c.name, got, c.mode)
-		}
-		running, _ := e.pods(ctx)
-		must.Be(len(running) != 0, "no Pod of echo is running")
-		pod := running[0].Status.PodIP
-		var a answer
-		var through int64
-		want := map[bool]int64{true: 1}[c.proxy]
-		// kube-proxy sees the address some time after it is in the Service's status.
-		e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) {
-			before := e.rule(to).Connections
-			a = must.Get(get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/")), ""))
-			if through = e.rule(to).Connections - before; through != want {
-				must.Fail("it went through %d times", through)
-			}
-		})
-		must.Not(c.proxy && a.Client != pod, "for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
-		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		e.deleteService(ctx, c.name)
-	}
-	return strings.Join(seen, "; ")
-}
-
-// partPowerFailure is the part of nodeLife in which requests in flight through the node are lost.
-const partPowerFailure = "power lost, VM stopped and destroyed"
-
-// nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
-func nodeLife(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "nodes", nil)
-	r := e.steady(ctx, "joined and drained", false, to)
-	defer r.Stop()
-	const name = "worker-4"
-	n := e.join(ctx, e.place.node(4))
-	e.initialized(ctx, name)
-	all := []string{"worker-1", "worker-2", "worker-3"}
-	e.members(ctx, to, append(all, name)...)
-	e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
-	joined := r.Next(partPowerFailure)
-	must.OK(joined.Err())
-	n.PowerOff()
-	must.Get(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "forced": "true"}))
-	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
-	// keeps requests away from it.
-	e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) {
-		has := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})).Spec.Taints
-		must.Be(slices.ContainsFunc(has, func(t corev1.Taint) bool { return t.Key == shutdownKey }), "its taints are %v", has)
-	})
-	e.destroyed(ctx, name)
-	e.members(ctx, to, all...)
-	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined), brief(r.Stop()))
-}
-
-// join starts a node and waits until it is ready.
-func (e *env) join(ctx context.Context, o realnode.NodeOptions) *realnode.Node {
-	n := must.Get(e.Join(ctx, o))
-	must.OK(e.WaitReady(ctx, o.Name))
-	return n
-}
-
-// destroyed destroys a VM and waits until its Node object is deleted.
-func (e *env) destroyed(ctx context.Context, name string) {
-	must.Get(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "expunge": "true"}))
-	e.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) {
-		_, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		must.Be(apierrors.IsNotFound(err), "it still exists: %v", err)
-	})
-}
-
-const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
-
-func (e *env) vmID(ctx context.Context, name string) string {
-	list := must.Get(e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"}))
-	vms, _ := list["virtualmachine"].([]any)
-	for _, vm := range vms {
-		if fields, ok := vm.(map[string]any); ok && fields["name"] == name {
-			id, _ := fields["id"].(string)
-			return id
-		}
-	}
-	must.Fail("no VM %s", name)
-	return ""
-}
-
-// podsRolled replaces every Pod under traffic.
-func podsRolled(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "rolled", nil)
-	r := e.steady(ctx, "", false, to)
-	defer r.Stop()
-	restart(ctx, e)
-	e.ended(ctx)
-	sum := r.Stop()
-	seen := brief(sum)
-	must.OK(sum.Err())
-	return seen
-}
-
-// addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
-// deleted.
-func addresses(ctx context.Context, e *env) string {
-	to, _ := e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
-	ip := to.Addr().String()
-	e.service(ctx, "second", func(s *corev1.Service) {
-		s.Annotations[prefix+"address"] = ip
-		s.Spec.Ports = s.Spec.Ports[:1] // the first Service uses the other port on this address
-		s.Spec.Ports[0].Port = 8080
-	})
-	e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080))
-	e.deleteService(ctx, "first")
-	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
-		must.Fail("the second Service on the address does not answer after the first was deleted: %w", err)
-	}
-	e.deleteService(ctx, "second")
-	again, _ := e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
-	must.Be(again == to, "the third Service asked for the kept address %s and got %s", to, again)
-	return ip + " shared by two Services, kept, used again"
+// lossless stops steady traffic, of which nothing may be lost.
+func lossless(c *traffic.Client) (seen string) {
+	r := c.Stop()
+	must.OK(r.Err())
+	return brief(r)
 }

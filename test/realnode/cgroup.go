@@ -6,6 +6,7 @@
 package realnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,18 +18,18 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
+	"github.com/csccm/csccm/test/testenv"
 )
 
-// hierarchy is a mounted cgroup hierarchy: one of v1, or that of v2.
+// hierarchy is a mounted cgroup hierarchy: one of v1 with its controllers, or that of v2.
 type hierarchy struct {
-	path string
-	v2   bool
-	// controllers are those of v1; those of v2 are in its file cgroup.controllers.
+	path        string
+	v2          bool
 	controllers []string
 }
 
-// needed returns the controllers without which a kubelet or a container does not start.
-func needed() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
+// needed are the controllers without which a kubelet or a container does not start.
+var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
 // hierarchies returns the hierarchies whose controllers containers of this machine use.
 func hierarchies() []hierarchy { return used(allHierarchies()) }
@@ -52,15 +53,11 @@ func parseHierarchies(mountinfo []byte) []hierarchy {
 	for _, line := range lines(mountinfo) {
 		left, right, _ := strings.Cut(line, " - ")
 		at, about := strings.Fields(left), strings.Fields(right)
-		if len(at) < 5 || len(about) < 3 {
-			continue
-		}
-		switch about[0] {
-		case "cgroup":
-			options := strings.Split(about[2], ",")
-			controllers := slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" || o == "xattr" })
-			all = append(all, hierarchy{path: at[4], controllers: controllers})
-		case "cgroup2":
+		switch {
+		case len(at) < 5 || len(about) < 3:
+		case about[0] == "cgroup":
+			all = append(all, hierarchy{path: at[4], controllers: strings.Split(about[2], ",")})
+		case about[0] == "cgroup2":
 			all = append(all, hierarchy{path: at[4], v2: true})
 		}
 	}
@@ -69,93 +66,67 @@ func parseHierarchies(mountinfo []byte) []hierarchy {
 
 // lacking returns the needed controllers that no hierarchy has.
 func lacking(all []hierarchy) []string {
-	have := map[string]bool{}
+	var have []string
 	for _, h := range all {
-		controllers := h.controllers
-		if h.v2 {
-			b, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
-			controllers = strings.Fields(string(b))
-		}
-		for _, c := range controllers {
-			have[c] = true
-		}
+		b, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers")) // of v2
+		have = append(append(have, h.controllers...), strings.Fields(string(b))...)
 	}
-	return slices.DeleteFunc(needed(), func(c string) bool { return have[c] })
+	return slices.DeleteFunc(slices.Clone(needed), func(c string) bool { return slices.Contains(have, c) })
 }
 
 // make creates a cgroup whose children can have limits.
-func (h hierarchy) make(name string) (err error) {
-	defer must.Return(&err)
+func (h hierarchy) make(name string) {
 	dir := filepath.Join(h.path, name)
-	if h.v2 {
-		// A cgroup has only the controllers that cgroup.subtree_control of its parent enables.
-		must.OK(h.delegate(h.path))
+	if h.v2 { // a cgroup has only the controllers that cgroup.subtree_control of its parent enables
+		delegate(h.path)
 	}
 	must.OK(os.MkdirAll(dir, 0o755)) // #nosec G301 -- a cgroup
 	if h.v2 {
-		return h.delegate(dir)
-	}
-	if slices.Contains(h.controllers, "cpuset") {
-		// A new v1 cpuset is empty, and no process can run in an empty one.
+		delegate(dir)
+	} else if slices.Contains(h.controllers, "cpuset") { // a new cpuset is empty, and no process can run in an empty one
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			b := must.Get(os.ReadFile(filepath.Join(filepath.Dir(dir), file))) // #nosec G304 -- a cgroup
 			must.OK(os.WriteFile(filepath.Join(dir, file), b, 0o600))
 		}
 	}
-	return nil
 }
 
-func (h hierarchy) delegate(dir string) error {
-	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")) // #nosec G304 -- a cgroup
-	if err != nil {
-		return err
-	}
+// delegate enables the controllers of a cgroup for its children.
+func delegate(dir string) {
+	have := must.Get(os.ReadFile(filepath.Join(dir, "cgroup.controllers"))) // #nosec G304 -- a cgroup
 	for _, c := range strings.Fields(string(have)) {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o600)
-		if err != nil && slices.Contains(needed(), c) {
-			return fmt.Errorf("enable the controller %s for the children of cgroup %s (are there processes in the cgroup itself?): %w", c, dir, err)
-		}
+		must.Be(err == nil || !slices.Contains(needed, c), "enable the controller %s for the children of cgroup %s "+
+			"(are there processes in the cgroup itself?): %v", c, dir, err)
 	}
-	return nil
 }
 
-// removeLimit is how long remove waits for killed processes to leave their cgroup.
-const removeLimit = time.Minute
-
-// remove removes a cgroup and its descendants.
-func (h hierarchy) remove(name string) error {
+// remove removes a cgroup of a sandbox and its descendants, as soon as its processes have ended.
+func (h hierarchy) remove(ctx context.Context, name string) error {
 	if !strings.HasPrefix(name, folderPrefix) {
 		return fmt.Errorf("cgroup %s is not one of a sandbox (%s...): not removed", name, folderPrefix)
 	}
-	deadline := time.Now().Add(removeLimit)
-	for {
-		err := removeTree(filepath.Join(h.path, name))
-		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return testenv.Wait(ctx, time.Minute, "cgroup "+name+" to be removed", func(context.Context) error {
+		return removeTree(filepath.Join(h.path, name))
+	})
 }
 
-// removeTree removes a cgroup and its descendants. The files of a cgroup cannot be
-// removed one by one; rmdir removes them with it.
+// removeTree removes a cgroup and its descendants. Its files cannot be removed one by one; rmdir removes them with it.
 func removeTree(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
 		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
+	})
+	for _, d := range slices.Backward(dirs) {
+		if e := syscall.Rmdir(d); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
 		}
 	}
-	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &fs.PathError{Op: "remove", Path: dir, Err: err}
-	}
-	return nil
+	return err
 }

@@ -7,6 +7,7 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,41 +15,39 @@ import (
 	"strings"
 )
 
-// requirement is a program that nodes need and the Debian package that contains it.
-type requirement struct{ path, pkg string }
-
-var requirements = []requirement{
-	{"/usr/bin/containerd", "containerd"},
-	{"/usr/bin/ctr", "containerd"},
-	{"/usr/sbin/runc", "runc"},
-	{"/usr/lib/cni/bridge", "containernetworking-plugins"},
-	{"/usr/lib/cni/portmap", "containernetworking-plugins"},
-	{"/usr/sbin/haproxy", "haproxy"},
-	{"/usr/sbin/nft", "nftables"},
-	{"/usr/sbin/conntrack", "conntrack"},
-	{"/usr/sbin/iptables", "iptables"}, // the CNI plugin portmap runs it
-	{ipProgram, "iproute2"},
-	{nsenter, "util-linux"},
+// requirements are the programs that nodes need and the Debian packages that contain them. The CNI plugin portmap runs iptables.
+var requirements = []struct{ path, pkg string }{
+	{"/usr/bin/containerd", "containerd"}, {"/usr/bin/ctr", "containerd"}, {"/usr/sbin/runc", "runc"},
+	{"/usr/lib/cni/bridge", "containernetworking-plugins"}, {"/usr/lib/cni/portmap", "containernetworking-plugins"},
+	{"/usr/sbin/haproxy", "haproxy"}, {"/usr/sbin/nft", "nftables"}, {"/usr/sbin/conntrack", "conntrack"},
+	{"/usr/sbin/iptables", "iptables"}, {ipProgram, "iproute2"}, {nsenter, "util-linux"},
 }
 
-// Check returns why real nodes cannot run on this machine; nil when they can. With
-// install, it installs missing packages with apt-get.
+// Check returns why real nodes cannot run on this machine; nil when they can. With install, it installs missing packages with
+// apt-get.
 func Check(ctx context.Context, install bool) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("real nodes need root: they use namespaces, mounts and cgroups (make demo needs none of them)")
+		return errors.New("real nodes need root: they use namespaces, mounts and cgroups (make demo needs none of them)")
 	}
 	if lack := lacking(hierarchies()); len(lack) > 0 {
-		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with its own cgroups (cgroup v1 or v2)", strings.Join(lack, ", "))
+		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with its own cgroups "+
+			"(cgroup v1 or v2)", strings.Join(lack, ", "))
 	}
 	missing := missingPackages()
 	if len(missing) > 0 && install {
-		if err := aptInstall(ctx, missing); err != nil {
-			return err
+		for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, missing...)} {
+			cmd := exec.CommandContext(ctx, "apt-get", args...) // #nosec G204 -- names from the table above
+			// RUNLEVEL=1 keeps the package from starting containerd as a service of the machine.
+			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)
+			}
 		}
 		missing = missingPackages()
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set INSTALL_PACKAGES=1", strings.Join(missing, " "))
+		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set INSTALL_PACKAGES=1",
+			strings.Join(missing, " "))
 	}
 	return nil
 }
@@ -62,19 +61,4 @@ func missingPackages() []string {
 	}
 	slices.Sort(pkgs)
 	return slices.Compact(pkgs)
-}
-
-func aptInstall(ctx context.Context, pkgs []string) error {
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("the packages %s are missing, and there is no apt-get: install the packages of your system that contain the same programs", strings.Join(pkgs, ", "))
-	}
-	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, pkgs...)} {
-		cmd := exec.CommandContext(ctx, "apt-get", args...) // #nosec G204 -- names from the table above
-		// RUNLEVEL=1 keeps the package from starting containerd as a service of the machine.
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)
-		}
-	}
-	return nil
 }

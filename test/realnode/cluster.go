@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,13 +34,12 @@ type ClusterOptions struct {
 	Public []netip.Prefix
 }
 
-// Cluster is a control plane and real nodes, in a sandbox.
+// Cluster is a control plane and real nodes, in a sandbox, with which it ends.
 type Cluster struct {
 	*plane.Plane
 	Client kubernetes.Interface
 
 	o     ClusterOptions
-	dir   string
 	nodes sync.Map // *Node by name
 }
 
@@ -47,64 +47,44 @@ type Cluster struct {
 const nodeGrace = 16 * time.Second
 
 // StartCluster starts a control plane without nodes. The process must run in a sandbox.
-func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error) {
-	defer must.Return(&err)
-	dir, inside := Inside()
-	if !inside {
-		return nil, fmt.Errorf("this process does not run in a sandbox, which real nodes need: call realnode.Enter first")
-	}
-	c := &Cluster{o: o, dir: dir}
-	must.OK(newNetwork(ctx, o.Gateway, o.Public...))
+func StartCluster(ctx context.Context, o ClusterOptions) *Cluster {
+	dir, _ := Inside()
+	c := &Cluster{o: o}
+	newNetwork(ctx, o.Gateway, o.Public...)
 	c.Plane = must.Get(plane.Start(ctx, plane.Options{
 		Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
 	}))
-	c.Client, err = kubernetes.NewForConfig(must.Get(c.AdminConfig()))
-	return c, err
+	c.Client = must.Get(kubernetes.NewForConfig(must.Get(c.AdminConfig())))
+	return c
 }
 
-// Join starts a node.
-func (c *Cluster) Join(ctx context.Context, o NodeOptions) (*Node, error) {
-	n := &Node{
-		NodeOptions: o, Dir: filepath.Join(c.dir, o.Name), plane: c.Plane, gateway: c.o.Gateway, binary: c.o.Binary,
-		images: c.o.Images, cgroup: filepath.Join(filepath.Base(c.dir), o.Name),
+// node returns a node that has not started.
+func (c *Cluster) node(o NodeOptions) *Node {
+	dir, _ := Inside()
+	n := &Node{NodeOptions: o, cluster: c, dir: filepath.Join(dir, o.Name), cgroup: filepath.Join(filepath.Base(dir), o.Name)}
+	c.nodes.Store(o.Name, n)
+	return n
+}
+
+// Join starts a node and waits until it is ready.
+func (c *Cluster) Join(ctx context.Context, o NodeOptions) *Node {
+	n := c.node(o)
+	n.start(ctx)
+	err := testenv.Wait(ctx, 5*time.Minute, "node "+o.Name+" to be ready", func(ctx context.Context) error {
+		has := must.Get(c.Client.CoreV1().Nodes().Get(ctx, o.Name, metav1.GetOptions{})).Status.Conditions
+		must.Be(slices.ContainsFunc(has, func(condition corev1.NodeCondition) bool {
+			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		}), "its conditions are %+v", has)
+		return nil
+	})
+	if err != nil {
+		must.OK(fmt.Errorf("%w\n%s", err, n.logs()))
 	}
-	if _, twice := c.nodes.LoadOrStore(o.Name, n); twice {
-		return nil, fmt.Errorf("node %s already exists", o.Name)
-	}
-	return n, n.boot(ctx)
+	return n
 }
 
 // Node returns the node of a name, which has joined.
 func (c *Cluster) Node(name string) *Node {
 	n, _ := c.nodes.Load(name)
 	return n.(*Node) //nolint:forcetypeassert // nothing else is stored
-}
-
-const readyLimit = 5 * time.Minute
-
-// WaitReady waits until nodes are ready.
-func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
-	for _, name := range names {
-		err := testenv.Wait(ctx, readyLimit, "node "+name+" to be ready", func(ctx context.Context) error {
-			node := must.Get(c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
-			for _, condition := range node.Status.Conditions {
-				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-					return nil
-				}
-			}
-			return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
-		})
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, c.Node(name).Logs(15))
-		}
-	}
-	return nil
-}
-
-// Stop ends the nodes and the control plane. Their files and the network go with the sandbox.
-func (c *Cluster) Stop() {
-	for _, n := range c.nodes.Range {
-		n.(*Node).PowerOff() //nolint:forcetypeassert // nothing else is stored
-	}
-	c.Plane.Stop()
 }

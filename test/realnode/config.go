@@ -6,18 +6,21 @@
 package realnode
 
 import (
-	"encoding/json"
+	"bytes"
 	"os"
-	"strings"
+	"path/filepath"
 	"text/template"
 
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// containerdConfig is for containerd 1.6 and 1.7, which distributions ship. The OOM
-// score settings and the hugetlb settings are for machines that are containers
-// themselves. Every user may bind ports below 1024, as in containerd 2.
-var containerdConfig = template.Must(template.New("").Parse(`version = 2
+// configs are the configuration files of a node's programs, by name. That of containerd is for containerd 1.6 and 1.7, which
+// distributions ship: the OOM score settings and the hugetlb settings are for machines that are containers themselves, and every
+// user may bind ports below 1024, as in containerd 2. The fill level of the machine's disk must not evict Pods or remove images;
+// the kubelet reports often, for tests that wait until a node is marked not ready; and kube-proxy leaves the connection tracking
+// settings of the machine unchanged.
+var configs = map[string]string{
+	"containerd.toml": `version = 2
 root = "{{.Dir}}/containerd"
 state = "{{.Dir}}/containerd-state"
 oom_score = 0
@@ -40,79 +43,66 @@ oom_score = 0
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
       BinaryName = "/usr/sbin/runc"
-`))
-
-func (n *Node) writeContainerdConfig() error {
-	var toml strings.Builder
-	must.OK(containerdConfig.Execute(&toml, map[string]string{"Dir": n.Dir, "Pause": PauseImage}))
-	return os.WriteFile(n.file("containerd.toml"), []byte(toml.String()), 0o600)
+`,
+	"kubelet.yaml": `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+failSwapOn: false
+cgroupDriver: cgroupfs
+cgroupRoot: /{{.Cgroup}}
+containerRuntimeEndpoint: unix://{{.Dir}}/containerd.sock
+staticPodPath: {{.Dir}}/manifests
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+tlsCertFile: {{.Dir}}/pki/node.crt
+tlsPrivateKeyFile: {{.Dir}}/pki/node.key
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Dir}}/pki/ca.crt}}
+authorization: {mode: Webhook}
+enforceNodeAllocatable: [pods]
+evictionHard: {nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%}
+imageGCHighThresholdPercent: 100
+nodeStatusUpdateFrequency: 2s
+nodeLeaseDurationSeconds: 8
+`,
+	"kube-proxy.yaml": `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: {{.Dir}}/kube-proxy.kubeconfig}
+hostnameOverride: {{.Name}}
+mode: nftables
+clusterCIDR: 10.244.0.0/16
+conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+healthzBindAddress: 0.0.0.0:10256
+metricsBindAddress: 127.0.0.1:10249
+`,
+	"cni/10-pods.conflist": `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "dataDir": "{{.Dir}}/ipam", "ranges": [[{"subnet": "{{.Pods}}"}]],
+            "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+`,
 }
 
-// writeConfigs writes the configuration files of kubelet, kube-proxy and the CNI plugins.
-func (n *Node) writeConfigs() error {
-	files := map[string][]byte{}
-	for name, content := range map[string]any{
-		"kubelet.json": n.kubeletConfig(), "kube-proxy.json": n.proxyConfig(), "cni/10-pods.conflist": n.cniConfig(),
-	} {
-		files[name] = must.Get(json.MarshalIndent(content, "", "  "))
-	}
-	user := "system:node:" + n.Name
-	files["pki/node.crt"], files["pki/node.key"] = must.Get2(n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String()))
-	files["pki/ca.crt"] = n.plane.CA()
-	files["kubelet.kubeconfig"] = must.Get(n.plane.KubeconfigOf(user, "system:nodes"))
-	files["kube-proxy.kubeconfig"] = must.Get(n.plane.KubeconfigOf("system:kube-proxy"))
-	for name, content := range files {
-		must.OK(os.WriteFile(n.file(name), content, 0o600))
-	}
-	return nil
-}
-
-func (n *Node) kubeletConfig() map[string]any {
-	return map[string]any{
-		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"failCgroupV1": false, "failSwapOn": false,
-		"cgroupDriver": "cgroupfs", "cgroupRoot": "/" + n.cgroup,
-		"containerRuntimeEndpoint": "unix://" + n.file("containerd.sock"),
-		"staticPodPath":            n.file("manifests"),
-		"clusterDNS":               []string{"10.96.0.10"}, "clusterDomain": "cluster.local",
-		"tlsCertFile": n.file("pki/node.crt"), "tlsPrivateKeyFile": n.file("pki/node.key"),
-		"authentication": map[string]any{
-			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true},
-			"x509": map[string]any{"clientCAFile": n.file("pki/ca.crt")},
-		},
-		"authorization":          map[string]any{"mode": "Webhook"},
-		"enforceNodeAllocatable": []string{"pods"},
-		// The fill level of the machine's disk must not evict Pods or remove images.
-		"evictionHard":                map[string]any{"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
-		"imageGCHighThresholdPercent": 100,
-		// Short, for tests that wait until a node is marked not ready.
-		"nodeStatusUpdateFrequency": "2s", "nodeLeaseDurationSeconds": 8,
-	}
-}
-
-func (n *Node) proxyConfig() map[string]any {
-	return map[string]any{
-		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-		"clientConnection": map[string]any{"kubeconfig": n.file("kube-proxy.kubeconfig")},
-		"hostnameOverride": n.Name, "mode": "nftables", "clusterCIDR": clusterRange,
-		// Leaves the connection tracking settings of the machine unchanged.
-		"conntrack":          map[string]any{"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
-		"healthzBindAddress": "0.0.0.0:10256", "metricsBindAddress": "127.0.0.1:10249",
+func (n *Node) writeConfigs() {
+	values := map[string]string{"Dir": n.dir, "Pause": pauseImage, "Cgroup": n.cgroup, "Name": n.Name, "Pods": n.podRange().String()}
+	for name, text := range configs {
+		var b bytes.Buffer
+		must.OK(template.Must(template.New(name).Parse(text)).Execute(&b, values))
+		n.write(name, b.Bytes())
 	}
 }
 
-func (n *Node) cniConfig() map[string]any {
-	return map[string]any{
-		"cniVersion": "0.4.0", "name": "pods", "plugins": []map[string]any{
-			{
-				"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type": "host-local", "dataDir": n.file("ipam"),
-					"ranges": [][]map[string]any{{{"subnet": n.podRange().String()}}},
-					"routes": []map[string]any{{"dst": "0.0.0.0/0"}},
-				},
-			},
-			{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
-		},
-	}
+// writeKeys writes the certificate and the kubeconfigs of kubelet and kube-proxy.
+func (n *Node) writeKeys() {
+	user, plane := "system:node:"+n.Name, n.cluster.Plane
+	crt, key := must.Get2(plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String()))
+	n.write("pki/node.crt", crt)
+	n.write("pki/node.key", key)
+	n.write("pki/ca.crt", plane.CA())
+	n.write("kubelet.kubeconfig", must.Get(plane.KubeconfigOf(user, "system:nodes")))
+	n.write("kube-proxy.kubeconfig", must.Get(plane.KubeconfigOf("system:kube-proxy")))
+}
+
+func (n *Node) write(name string, content []byte) {
+	must.OK(os.MkdirAll(filepath.Dir(n.file(name)), 0o700))
+	must.OK(os.WriteFile(n.file(name), content, 0o600))
 }

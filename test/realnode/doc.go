@@ -4,5 +4,5 @@
 // Package realnode runs real Kubernetes nodes on one Linux machine, as root: each node
 // is a set of namespaces with containerd, kubelet and kube-proxy, so that Pods run and
 // packets are routed as on a cluster. All nodes run in a sandbox (see Enter), which
-// the kernel ends as a whole.
+// the kernel ends as a whole. Functions without an error as a result fail by package must.
 package realnode

@@ -22,40 +22,30 @@ import (
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/internal/program"
-	"github.com/csccm/csccm/test/plane"
 )
 
-// The images of this package's programs.
-const (
-	PauseImage = "localhost/csccm/pause:e2e"
-	EchoImage  = "localhost/csccm/echo:e2e"
-	// controllerImage is the chart's, without its tag.
-	controllerImage = "ghcr.io/csccm/cloudstack-ccm"
-)
+const pauseImage = "localhost/csccm/pause:e2e"
 
-// BuildImages writes image archives to dir: the pause and the echo program, and the
-// controller with the tag of the chart. A release builds its image by ko: make release-rehearsal tests that one.
-func BuildImages(ctx context.Context, dir, version string) (archives []string, err error) {
-	defer must.Return(&err)
-	module := must.Get(plane.ModuleDir())
+// BuildImages writes image archives to dir: the pause and the echo program, and the controller with the tag of the chart.
+// A release builds its image by ko: make release-rehearsal tests that one.
+func BuildImages(ctx context.Context, module, dir, version string) (archives []string) {
 	must.OK(os.MkdirAll(dir, 0o750))
 	for _, b := range []struct{ image, dir, program string }{
-		{PauseImage, module, "./realnode/pause"},
-		{EchoImage, module, "./realnode/echo"},
-		{controllerImage + ":" + version, filepath.Dir(module), "./cmd/cloudstack-ccm"},
+		{pauseImage, module, "./realnode/pause"},
+		{"localhost/csccm/echo:e2e", module, "./realnode/echo"},
+		{"ghcr.io/csccm/cloudstack-ccm:" + version, filepath.Dir(module), "./cmd/cloudstack-ccm"},
 	} {
 		binary := filepath.Join(dir, filepath.Base(b.program))
 		must.Get(program.Go(ctx, b.dir, "build", "-trimpath", "-buildvcs=false",
 			"-ldflags", "-s -w -X github.com/csccm/csccm/pkg/version.Version="+version, "-o", binary, b.program))
-		must.OK(WriteImage(binary+".tar", b.image, binary))
+		WriteImage(binary+".tar", b.image, binary)
 		archives = append(archives, binary+".tar")
 	}
-	return archives, nil
+	return archives
 }
 
 // WriteImage writes an archive of an image that holds one program.
-func WriteImage(archive, ref, binary string) (err error) {
-	defer must.Return(&err)
+func WriteImage(archive, ref, binary string) {
 	content := must.Get(os.ReadFile(binary)) // #nosec G304 -- just built
 	program := filepath.Base(binary)
 	var layer bytes.Buffer
@@ -63,11 +53,12 @@ func WriteImage(archive, ref, binary string) (err error) {
 	must.OK(w.WriteHeader(&tar.Header{Name: program, Mode: 0o755, Size: int64(len(content))}))
 	must.Get(w.Write(content))
 	must.OK(w.Close())
-	l := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }))
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
+	l := must.Get(tarball.LayerFromOpener(open))
 	img := must.Get(mutate.AppendLayers(empty.Image, l))
 	config := must.Get(img.ConfigFile()).DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
 	config.Config = v1.Config{Entrypoint: []string{"/" + program}, User: "65532:65532", WorkingDir: "/", Env: []string{"PATH=/"}}
 	img = must.Get(mutate.ConfigFile(img, config))
-	return tarball.WriteToFile(archive, must.Get(name.NewTag(ref)), img)
+	must.OK(tarball.WriteToFile(archive, must.Get(name.NewTag(ref)), img))
 }

@@ -10,14 +10,14 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testenv"
 )
 
 // NodeOptions configures a node.
@@ -34,143 +34,132 @@ func (o NodeOptions) podRange() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(o.Number), 0}), 24) // #nosec G115 -- up to 254
 }
 
-// clusterRange holds the Pods of all nodes.
-const clusterRange = "10.244.0.0/16"
-
-// Node is a node, running or stopped.
+// Node is a node, running or stopped: a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the processes in
+// these. When process 1 is killed, the kernel ends all of them, as a power failure would.
 type Node struct {
 	NodeOptions
-	// Dir holds its files and logs.
-	Dir string
-
-	plane   *plane.Plane
-	gateway netip.Prefix
-	binary  string // the multi-call binary, for kubelet and kube-proxy
-	images  []string
-	cgroup  string
-	machine *nodeMachine
+	cluster     *Cluster
+	process     *child.Process
+	dir, cgroup string // dir holds its files and logs
 }
 
 const (
-	containerdStart = 2 * time.Minute
-	stopGrace       = 30 * time.Second
+	startLimit = 2 * time.Minute
+	nsenter    = "/usr/bin/nsenter"
 )
 
-// boot starts the node's programs; a node that does not start is powered off.
-func (n *Node) boot(ctx context.Context) error {
-	err := must.Catch(func() { must.OK(n.startPrograms(ctx)) })
-	if err != nil {
-		n.PowerOff()
-		err = fmt.Errorf("node %s: %w", n.Name, err)
+// start starts the node's programs.
+func (n *Node) start(ctx context.Context) {
+	n.power(ctx)
+	n.writeConfigs()
+	n.writeKeys()
+	n.runtime(ctx)
+	for _, archive := range n.cluster.o.Images {
+		must.OK(n.ctr(ctx, "images", "import", archive))
 	}
-	return err
-}
-
-func (n *Node) startPrograms(ctx context.Context) error {
-	must.OK(n.power(ctx))
-	must.OK(n.writeConfigs())
-	must.OK(n.runtime(ctx))
-	for _, archive := range n.images {
-		must.OK(n.Import(ctx, archive))
-	}
-	must.OK(n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")))
-	flags := []string{
-		"--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubelet.kubeconfig"), "--root-dir=" + n.file("kubelet"),
-		"--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(), "--v=2",
+	n.background(ctx, "kube-proxy", n.cluster.o.Binary, "kube-proxy", "--config", n.file("kube-proxy.yaml"))
+	kubelet := []string{
+		"kubelet", "--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
+		"--root-dir=" + n.file("kubelet"), "--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name,
+		"--node-ip=" + n.Address.String(), "--v=2",
 	}
 	if !n.NotExternal {
-		flags = append(flags, "--cloud-provider=external")
+		kubelet = append(kubelet, "--cloud-provider=external")
 	}
-	return n.multi(ctx, "kubelet", flags...)
+	n.background(ctx, "kubelet", n.cluster.o.Binary, kubelet...)
 }
 
 // power creates the node's folder, cgroups, process 1 and link.
-func (n *Node) power(ctx context.Context) (err error) {
-	defer must.Return(&err)
-	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
-		must.OK(os.MkdirAll(filepath.Join(n.Dir, sub), 0o700))
-	}
+func (n *Node) power(ctx context.Context) {
+	must.OK(os.MkdirAll(n.file("manifests"), 0o700))
 	for _, h := range hierarchies() {
-		must.OK(h.make(n.cgroup))
+		h.make(n.cgroup)
 	}
-	n.machine = must.Get(startMachine(ctx, n.Name, n.Dir))
-	return attach(ctx, n.gateway, n.machine, n.NodeOptions)
+	n.process = must.Get(child.Start(ctx, child.Command{
+		Name: n.Name, Path: must.Get(os.Executable()), Argv0: nodeStage, Args: []string{n.dir, n.Name}, Log: n.log("machine"),
+		Attr: &syscall.SysProcAttr{Cloneflags: namespaces},
+	}))
+	must.OK(n.process.Ready(ctx, startLimit, func(context.Context) error {
+		_, err := os.Stat(n.file(upFile))
+		return err
+	}))
+	n.attach(ctx)
 }
 
 // runtime starts containerd and waits until it answers.
-func (n *Node) runtime(ctx context.Context) error {
-	must.OK(n.writeContainerdConfig())
-	must.OK(n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")))
-	err := testenv.Wait(ctx, containerdStart, "containerd to answer", func(ctx context.Context) error { return n.ctr(ctx, "version") })
-	if err != nil {
-		return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(n.machine.log("containerd"), 10))
-	}
-	return nil
-}
-
-// multi starts a program of the multi-call binary.
-func (n *Node) multi(ctx context.Context, name string, args ...string) error {
-	return n.machine.start(ctx, name, n.binary, append([]string{name}, args...)...)
+func (n *Node) runtime(ctx context.Context) {
+	containerd := n.background(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml"))
+	must.OK(containerd.Ready(ctx, startLimit, func(ctx context.Context) error { return n.ctr(ctx, "version") }))
 }
 
 func (n *Node) ctr(ctx context.Context, args ...string) error {
-	return n.machine.run(ctx, "/usr/bin/ctr", append([]string{"-a", n.file("containerd.sock"), "-n", "k8s.io"}, args...)...)
-}
-
-// Import imports an image archive.
-func (n *Node) Import(ctx context.Context, archive string) error {
-	return n.ctr(ctx, "images", "import", archive)
+	return n.run(ctx, "/usr/bin/ctr", append([]string{"-a", n.file("containerd.sock"), "-n", "k8s.io"}, args...)...)
 }
 
 // PowerOff kills all processes of the node at once, as a power failure would.
-func (n *Node) PowerOff() {
-	if n.machine != nil {
-		n.machine.kill()
-		n.machine = nil
-	}
-}
+func (n *Node) PowerOff() { n.process.Stop(0) }
 
-// NoConnectionsTo returns nil when the connection tracking of n holds no connection that waits for an answer of a Pod of the
+// NoConnectionsTo fails as long as the connection tracking of n holds a connection that waits for an answer of a Pod of the
 // node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
 // same Pod.
-func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) error {
+func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
-	// Where this file does not exist, connections cannot be listed: grep fails, and NoConnectionsTo returns nil.
-	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
+	// Where this file does not exist, connections cannot be listed: grep fails, which is a success.
+	must.OK(n.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack"))
 }
 
-// Logs returns the last lines of the node's logs, for error messages.
-func (n *Node) Logs(lines int) string {
+// logs returns the last lines of the node's logs, for error messages.
+func (n *Node) logs() string {
 	var b strings.Builder
 	for _, name := range []string{"kubelet", "containerd", "kube-proxy", "machine"} {
-		_, _ = fmt.Fprintf(&b, "--- %s of %s ends with:\n%s\n", name, n.Name, child.Tail(filepath.Join(n.Dir, "log", name+".log"), lines))
+		_, _ = fmt.Fprintf(&b, "--- %s of %s ends with:\n%s\n", name, n.Name, child.Tail(n.log(name), 15))
 	}
 	return b.String()
 }
 
-func (n *Node) file(name string) string { return filepath.Join(n.Dir, name) }
+func (n *Node) file(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *Node) log(name string) string { return n.file("log/" + name + ".log") }
+
+// inside returns a command that runs a program in the namespaces of the node.
+func (n *Node) inside(name, path string, args []string) child.Command {
+	to := []string{"-m", "-u", "-i", "-n", "-p", "-t", fmt.Sprint(n.process.PID()), path}
+	return child.Command{
+		Name: name, Path: nsenter, Args: append(to, args...), Log: n.log(name),
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + n.dir, "TMPDIR=" + n.dir},
+	}
+}
+
+// background starts a program and does not wait for its end.
+func (n *Node) background(ctx context.Context, name, path string, args ...string) *child.Process {
+	return must.Get(child.Start(ctx, n.inside(name, path, args)))
+}
+
+// run runs a program and waits for its end; when it fails, the error holds its output.
+func (n *Node) run(ctx context.Context, path string, args ...string) error {
+	c := n.inside("", path, args)
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...) // #nosec G204 -- ours
+	cmd.Env = c.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+	}
+	return nil
+}
 
 // Try starts a node without Kubernetes in the sandbox that this process runs in. Its error says what the machine does
 // not allow: namespaces, cgroups, links, nftables or containerd.
-func Try(ctx context.Context) (err error) {
-	defer must.Return(&err)
-	n := must.Get(bare(ctx))
-	defer n.PowerOff()
-	must.OK(n.machine.run(ctx, "/usr/sbin/nft", "add", "table", "inet", "csccm-try"))
-	return n.runtime(ctx)
+func Try(ctx context.Context) {
+	n := bare(ctx)
+	n.writeConfigs()
+	must.OK(n.run(ctx, "/usr/sbin/nft", "add", "table", "inet", "csccm-try"))
+	n.runtime(ctx)
 }
 
 // bare starts a node that is attached to a network and runs no programs.
-func bare(ctx context.Context) (_ *Node, err error) {
-	defer must.Return(&err)
-	dir, _ := Inside()
-	gateway := netip.MustParsePrefix("10.1.1.1/24")
-	must.OK(newNetwork(ctx, gateway, netip.MustParsePrefix("203.0.113.0/24")))
-	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
-	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, o.Name), gateway: gateway, cgroup: filepath.Join(filepath.Base(dir), o.Name)}
-	if err := n.power(ctx); err != nil {
-		n.PowerOff()
-		return nil, err
-	}
-	return n, nil
+func bare(ctx context.Context) *Node {
+	c := &Cluster{o: ClusterOptions{Gateway: netip.MustParsePrefix("10.1.1.1/24")}}
+	newNetwork(ctx, c.o.Gateway, netip.MustParsePrefix("203.0.113.0/24"))
+	n := c.node(NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")})
+	n.power(ctx)
+	return n
 }

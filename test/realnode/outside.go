@@ -19,88 +19,46 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-const (
-	outsideName = "outside"
-	outsideFile = "/run/netns/" + outsideName // where ip keeps namespaces
-	outsideLink = "csccm-out"
-	outsideHere = "192.0.2.1" // the router
-	outsidePeer = "192.0.2.2"
-)
-
 // Outside is a network namespace beyond the router, whose clients reach public addresses as clients on the Internet do:
 // their packets come to the router and are forwarded. It exists until the sandbox ends.
 type Outside struct {
-	ns    *os.File
+	// work is done one after the other on a thread in the namespace, which lives as long as this process.
+	work  chan func()
 	mu    sync.Mutex
 	known map[netip.Addr]bool
 }
 
+// inOutside is the beginning of a command of ip(8) for the namespace.
+const inOutside = "netns exec outside " + ipProgram + " "
+
 // NewOutside returns the namespace beyond the router of the sandbox; public are the addresses that its clients reach.
-func NewOutside(ctx context.Context, public netip.Prefix) (_ *Outside, err error) {
-	defer must.Return(&err)
-	if _, err := os.Stat(outsideFile); err != nil {
-		must.OK(ip(ctx, "", "netns add "+outsideName))
-		must.OK(ip(ctx, "",
-			"link add "+outsideLink+" type veth peer name eth0 netns "+outsideName,
-			"address add "+outsideHere+"/30 dev "+outsideLink,
-			"link set "+outsideLink+" up"))
-		must.OK(ip(ctx, outsideName,
-			"link set lo up",
-			"address add "+outsidePeer+"/30 dev eth0",
-			"link set eth0 up",
-			"route add "+public.Masked().String()+" via "+outsideHere))
-	}
-	ns, err := os.Open(outsideFile)
-	return &Outside{ns: ns, known: map[netip.Addr]bool{}}, err
-}
-
-// Add gives addresses to clients.
-func (o *Outside) Add(ctx context.Context, clients ...netip.Addr) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var here, there []string
-	for _, a := range clients {
-		if !o.known[a] {
-			here = append(here, fmt.Sprintf("route replace %s via %s", a, outsidePeer))
-			there = append(there, fmt.Sprintf("route replace local %s dev lo", a))
-		}
-	}
-	if len(here) == 0 {
-		return nil
-	}
-	err := errors.Join(ip(ctx, "", here...), ip(ctx, outsideName, there...))
-	for _, a := range clients {
-		o.known[a] = err == nil
-	}
-	return err
-}
-
-// Do runs a function in the namespace: sockets that it opens on its own goroutine belong to it for good.
-func (o *Outside) Do(f func() error) error {
-	done := make(chan error)
+func NewOutside(ctx context.Context, public netip.Prefix) *Outside {
+	ip(ctx, "netns add outside", "link add csccm-out type veth peer name eth0 netns outside",
+		"address add 192.0.2.1/30 dev csccm-out", "link set csccm-out up",
+		inOutside+"link set lo up", inOutside+"address add 192.0.2.2/30 dev eth0", inOutside+"link set eth0 up",
+		inOutside+"route add "+public.Masked().String()+" via 192.0.2.1")
+	o, entered := &Outside{work: make(chan func()), known: map[netip.Addr]bool{}}, make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := o.do(f)
-		done <- err
+		ns, err := os.Open("/run/netns/outside")
+		entered <- errors.Join(err, unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)) // #nosec G115 -- a file descriptor
+		for work := range o.work {
+			work()
+		}
 	}()
-	return <-done
+	must.OK(<-entered)
+	return o
 }
 
-// do must run on a locked thread. It is unlocked only where it is back in its own namespace; else it ends with its
-// goroutine.
-func (o *Outside) do(f func() error) (err error) {
-	defer must.Return(&err)
-	home := must.Get(os.Open("/proc/thread-self/ns/net"))
-	defer func() { _ = home.Close() }()
-	if err := unix.Setns(int(o.ns.Fd()), unix.CLONE_NEWNET); err != nil { // #nosec G115 -- a file descriptor
-		return fmt.Errorf("enter the namespace of clients: %w", err)
+// Do runs a function in the namespace, in which a client has its address: sockets that it opens belong to it for good.
+func (o *Outside) Do(ctx context.Context, client netip.Addr, f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.known[client] {
+		ip(ctx, fmt.Sprintf("route replace %s via 192.0.2.2", client), inOutside+fmt.Sprintf("route replace local %s dev lo", client))
+		o.known[client] = true
 	}
-	err = f()
-	if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // #nosec G115 -- a file descriptor
-		runtime.UnlockOSThread()
-	}
-	return err
+	done := make(chan error)
+	o.work <- func() { done <- must.Catch(f) }
+	must.OK(<-done)
 }
-
-// Close leaves the namespace to the sandbox.
-func (o *Outside) Close() { _ = o.ns.Close() }

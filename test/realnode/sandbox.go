@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,44 +20,43 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// dirVariable is the environment variable that holds the sandbox's folder.
-const dirVariable = "CSCCM_SANDBOX"
+const (
+	// dirVariable is the environment variable that holds the sandbox's folder.
+	dirVariable  = "CSCCM_SANDBOX"
+	folderPrefix = "csccm-sandbox-"
+	lockFile     = "keeper.lock"
+	namespaces   = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+)
 
 // Inside returns the folder of the sandbox that this process runs in, if any.
 func Inside() (dir string, inside bool) { return os.LookupEnv(dirVariable) }
 
-// Sandbox is what a program in a sandbox writes to, and what is added to its environment.
-type Sandbox struct {
-	Env            []string
-	Stdout, Stderr io.Writer
-}
-
-// entering is held until a new sandbox is recorded: Sweep would remove a folder that has no lock file yet.
+// entering is held until a new sandbox is recorded: sweep would remove a folder that has no lock file yet.
 var entering sync.Mutex
 
-// Enter runs this program again, with the same arguments, in a sandbox: its own PID,
+// Enter runs this program again, with the same arguments and more environment, in a sandbox: its own PID,
 // mount and network namespaces. Several sandboxes can run at the same time. However the program ends, the kernel ends all
 // processes of the sandbox and removes its mounts, links, addresses and nftables
 // rules. Cgroups and the folder belong to no namespace: they are recorded before they
 // are created, and Enter removes them. This process is the keeper of the sandbox; when
 // it is killed, the next Enter removes what remains. Enter returns the program's exit
 // code.
-func Enter(ctx context.Context, o Sandbox) (code int, err error) {
+func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code int, err error) {
 	defer must.Return(&err)
-	r := must.Get(newRecord(o.Stderr))
-	defer func() { err = errors.Join(err, r.clear()) }()
-	self := must.Get(os.Executable())
+	r := newRecord(ctx, stderr)
+	defer func() { err = errors.Join(err, r.clear(ctx)) }()
+	for _, h := range hierarchies() {
+		h.make(filepath.Base(r.dir))
+	}
 	// The kernel sends the parent-death signal when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	self := must.Get(os.Executable())
 	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // SIGTERM below ends it, so that it can clean up
 	cmd.Args[0] = initStage
-	cmd.Env = append(append(os.Environ(), o.Env...), dirVariable+"="+r.Dir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, o.Stdout, o.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-		Pdeathsig:  syscall.SIGKILL, Setpgid: true,
-	}
+	cmd.Env = append(append(os.Environ(), env...), dirVariable+"="+r.dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("create namespaces (needs root, on a machine that allows namespaces): %w", err)
 	}
@@ -71,57 +69,61 @@ func Enter(ctx context.Context, o Sandbox) (code int, err error) {
 	return 0, err
 }
 
-// kept are the folders to which programs of a node write files whose path cannot be
-// configured. The machine's own folders remain visible in the sandbox below machine.
-var kept = []string{"/var/lib", "/var/log"}
+// record is the record of what a sandbox can leave on the machine: its folder, and
+// cgroups with the name of that folder. It is written before the sandbox is created.
+// The lock on a file in the folder shows whether the sandbox's keeper is alive.
+type record struct {
+	dir  string
+	file *os.File
+}
 
-const machine = "/run/machine"
+// newRecord sweeps, and records a new sandbox.
+func newRecord(ctx context.Context, log io.Writer) *record {
+	entering.Lock()
+	defer entering.Unlock()
+	must.OK(sweep(ctx, log))
+	r := &record{dir: must.Get(os.MkdirTemp(tmp(), folderPrefix))}
+	must.Be(r.lock(os.O_CREATE), "the new folder %s has a keeper", r.dir)
+	return r
+}
 
-// privateMounts sets up mounts that only this mount namespace sees: the /proc of its
-// PID namespace, an empty /run, and for each kept folder a tmpfs with links to the
-// entries of the machine's folder. Files written there vanish with the namespace.
-func privateMounts() {
-	mounts := []mount{
-		{"", "/", "", syscall.MS_PRIVATE | syscall.MS_REC},
-		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
-		{"tmpfs", "/run", "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV},
+// lock reports whether the folder has no keeper any more, whose lock it takes then.
+func (r *record) lock(flag int) bool {
+	f, err := os.OpenFile(filepath.Join(r.dir, lockFile), os.O_RDWR|flag, 0o600)
+	if err != nil {
+		return flag == 0 // nothing but the folder was created yet, or everything but the folder is removed
 	}
-	for _, m := range mounts {
-		must.OK(m.do())
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil { // #nosec G115 -- a file descriptor
+		_ = f.Close()
+		return false
 	}
-	for _, folder := range kept {
-		original := machine + folder
-		must.OK(os.MkdirAll(original, 0o755)) // #nosec G301 -- the mode of the folder that is mounted here
-		must.OK((mount{folder, original, "", syscall.MS_BIND | syscall.MS_REC}).do())
-		must.OK((mount{"tmpfs", folder, "tmpfs", syscall.MS_NOSUID | syscall.MS_NODEV}).do())
-		for _, e := range must.Get(os.ReadDir(original)) {
-			must.OK(os.Symlink(filepath.Join(original, e.Name()), filepath.Join(folder, e.Name())))
+	r.file = f
+	return true
+}
+
+// clear removes what the sandbox has left; its processes must have ended.
+func (r *record) clear(ctx context.Context) error {
+	var all []error
+	for _, h := range allHierarchies() {
+		all = append(all, h.remove(context.WithoutCancel(ctx), filepath.Base(r.dir)))
+	}
+	all = append(all, os.RemoveAll(r.dir))
+	if r.file != nil {
+		all = append(all, r.file.Close())
+	}
+	return errors.Join(all...)
+}
+
+// sweep removes what is left of sandboxes whose keepers were killed.
+func sweep(ctx context.Context, log io.Writer) error {
+	found, err := filepath.Glob(filepath.Join(tmp(), folderPrefix+"*"))
+	for _, dir := range found {
+		if r := (&record{dir: dir}); r.lock(0) {
+			_, _ = fmt.Fprintf(log, "Removing what an earlier run left behind (%s).\n", dir)
+			err = errors.Join(err, r.clear(ctx))
 		}
 	}
-	for _, folder := range nodeFolders() {
-		// With a link to the machine's folder, the node would write its files there.
-		if err := os.Remove(folder); !errors.Is(err, fs.ErrNotExist) {
-			must.OK(err)
-		}
-		must.OK(os.MkdirAll(folder, 0o755)) // #nosec G301 -- as packages make them
-	}
-}
-
-// nodeFolders returns the folders of which each node has its own.
-func nodeFolders() []string {
-	return []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns"}
-}
-
-type mount struct {
-	source, target, fs string
-	flags              uintptr
-}
-
-func (m mount) do() error {
-	if err := syscall.Mount(m.source, m.target, m.fs, m.flags, ""); err != nil {
-		return fmt.Errorf("mount %s: %w", m.target, err)
-	}
-	return nil
+	return err
 }
 
 // tmp returns the folder that holds the sandboxes' folders.

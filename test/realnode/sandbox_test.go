@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // roleVariable makes this test program the keeper of a sandbox; its value is the path
@@ -32,10 +33,15 @@ const roleVariable = "CSCCM_TEST_KEEPER"
 
 func TestMain(m *testing.M) {
 	Stage()
-	if up, keeper := os.LookupEnv(roleVariable); keeper {
-		os.Exit(keep(up))
+	up, keeper := os.LookupEnv(roleVariable)
+	if !keeper {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	code := 1
+	if err := must.Catch(func() { code = keep(up) }); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
 }
 
 // keep starts a sandbox with a node that runs a process, and waits for SIGTERM or SIGINT.
@@ -43,94 +49,46 @@ func keep(up string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if _, inside := Inside(); !inside {
-		code, err := Enter(ctx, Sandbox{Stdout: os.Stdout, Stderr: os.Stderr})
-		if err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return code
+		return must.Get(Enter(ctx, os.Stdout, os.Stderr))
 	}
-	if err := populate(ctx); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := os.WriteFile(up, nil, 0o600); err != nil {
-		return 1
-	}
-	<-ctx.Done()
-	return 7
-}
-
-// populate creates one object of each kind that could be left behind.
-func populate(ctx context.Context) error {
-	n, err := bare(ctx)
-	if err != nil {
-		return err
-	}
+	n := bare(ctx)
 	// An orphaned process in its own cgroup, like a container.
 	script := "(sleep 7777 >/dev/null 2>&1 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
 	for _, h := range allHierarchies() { // like runc, also in hierarchies without controllers
 		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
 	}
-	if err := n.machine.run(ctx, "/bin/sh", "-c", script); err != nil {
-		return err
-	}
+	must.OK(n.run(ctx, "/bin/sh", "-c", script))
 	// Nothing listens on the port: a refused connection proves that the node is on the network.
-	if _, err = (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", "10.1.1.21:9"); errors.Is(err, syscall.ECONNREFUSED) {
-		return nil
-	}
-	return fmt.Errorf("the node is not on the network: %w", err)
+	_, err := (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", "10.1.1.21:9")
+	must.Be(errors.Is(err, syscall.ECONNREFUSED), "the node is not on the network: %v", err)
+	must.OK(os.WriteFile(up, nil, 0o600))
+	<-ctx.Done()
+	return 7
 }
 
-// TestSandboxLeavesNothingBehind ends a sandbox by each signal and looks for what is left of it.
-func TestSandboxLeavesNothingBehind(t *testing.T) {
+// TestSandbox ends a sandbox by each signal and looks for what is left of it. sweep removes it when its keeper was killed, and
+// not while it runs.
+func TestSandbox(t *testing.T) {
 	if err := Check(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	before := traces(t)
-	for _, c := range []struct {
-		name   string
-		signal syscall.Signal
-		code   int
-		sweep  bool
-	}{
-		{"SIGTERM", syscall.SIGTERM, 7, false},
-		{"SIGINT", syscall.SIGINT, 7, false},
-		{"SIGKILL of the keeper", syscall.SIGKILL, 128 + int(syscall.SIGKILL), true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for end, code := range map[syscall.Signal]int{syscall.SIGTERM: 7, syscall.SIGINT: 7, syscall.SIGKILL: 128 + 9} {
+		t.Run(end.String(), func(t *testing.T) {
 			keeper := startKeeper(t)
-			if during := traces(t); slices.Equal(during, before) {
-				t.Error("a running sandbox changes nothing that this test looks at")
+			during := traces(t)
+			require.NotEqual(t, before, during)
+			require.NoError(t, sweep(t.Context(), os.Stderr))
+			require.Equal(t, during, traces(t))
+			require.NoError(t, keeper.Signal(end))
+			assert.Equal(t, code, keeper.ExitCode(), child.Tail(keeper.Log, 20))
+			if end == syscall.SIGKILL {
+				require.NoError(t, sweep(t.Context(), os.Stderr))
 			}
-			require.NoError(t, keeper.Signal(c.signal))
-			assert.Equal(t, c.code, keeper.ExitCode(), child.Tail(keeper.Log, 20))
-			if c.sweep {
-				var said strings.Builder
-				if err := Sweep(&said); err != nil || !strings.Contains(said.String(), "an earlier run left behind") {
-					t.Errorf("sweep: %v, %q", err, said.String())
-				}
-			}
-			if after := traces(t); !slices.Equal(after, before) {
-				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
-			}
+			assert.Equal(t, before, traces(t))
 		})
 	}
-}
-
-func TestSweepKeepsRunningSandboxes(t *testing.T) {
-	if err := Check(t.Context(), false); err != nil {
-		t.Skip(err)
-	}
-	t.Setenv("TMPDIR", t.TempDir())
-	keeper := startKeeper(t)
-	during := traces(t)
-	require.NoError(t, Sweep(os.Stderr))
-	if now := traces(t); !slices.Equal(now, during) {
-		t.Errorf("before the sweep:\n%s\nafter:\n%s", strings.Join(during, "\n"), strings.Join(now, "\n"))
-	}
-	keeper.Stop(stopGrace)
 }
 
 func startKeeper(t *testing.T) *child.Process {
@@ -150,22 +108,18 @@ func startKeeper(t *testing.T) *child.Process {
 	return p
 }
 
-// traces returns what a sandbox could leave behind: what Look returns, files in the machine's own folders, a process
+// traces returns what a sandbox could leave behind: what ReadMachine returns, files in the machine's own folders, a process
 // and the hostname.
 func traces(t *testing.T) []string {
 	t.Helper()
-	all := slices.DeleteFunc([]string(ReadMachine(t.Context())), func(line string) bool {
+	all := slices.DeleteFunc(ReadMachine(t.Context(), nil), func(line string) bool {
 		return strings.HasPrefix(line, "mount ") && !strings.Contains(line, os.TempDir()) // mounts of other programs
 	})
 	for _, h := range allHierarchies() {
-		found, err := filepath.Glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))
-		require.NoError(t, err)
-		all = append(all, found...)
+		all = append(all, glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))...)
 	}
-	for _, folder := range nodeFolders() {
-		if _, err := os.Stat(filepath.Join(folder, "x")); err == nil {
-			all = append(all, folder+"/x")
-		}
+	for _, folder := range nodeFolders {
+		all = append(all, glob(folder+"/x")...)
 	}
 	for _, look := range []string{"pgrep -f 'sleep 777[7]'", "hostname"} {
 		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() // pgrep fails when it finds nothing

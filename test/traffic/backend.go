@@ -6,98 +6,102 @@ package traffic
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 	"sync"
+	"time"
 )
-
-// proxyHeader is the start of a PROXY protocol header, version 1.
-const proxyHeader = "PROXY "
 
 // Backend answers each request with its name and the request's path. In tests it replaces the Pods of a node.
 type Backend struct {
-	Name string
-
 	listener net.Listener
-	mu       sync.Mutex
-	conns    map[net.Conn]struct{}
-	stopped  bool
-	wg       sync.WaitGroup
+	server   *http.Server
 }
 
-// StartBackend starts a backend that listens on an address; port 0 chooses a free port.
+// StartBackend starts a backend that listens on an address; port 0 chooses a free port. Its clients may use the PROXY protocol.
 func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", name, err)
 	}
-	b := &Backend{Name: name, listener: l, conns: map[net.Conn]struct{}{}}
-	b.wg.Go(b.accept)
+	b := &Backend{listener: l, server: &http.Server{Handler: Handler(name), ReadHeaderTimeout: time.Minute}}
+	go func() { _ = b.server.Serve(Proxied{l, EveryClient}) }()
 	return b, nil
+}
+
+// Handler answers each request with a name and the request's path, which a Client expects.
+func Handler(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s %s\n", name, r.URL.Path) // #nosec G705 -- no browser reads it
+	})
 }
 
 // Address returns the address on which the backend listens.
 func (b *Backend) Address() string { return b.listener.Addr().String() }
 
 // Stop closes the listener and all connections, as the loss of a node would.
-func (b *Backend) Stop() {
-	_ = b.listener.Close() // fails when it was closed before, which is fine
-	b.mu.Lock()
-	b.stopped = true
-	for c := range b.conns {
-		_ = c.Close()
-	}
-	b.mu.Unlock()
-	b.wg.Wait()
+func (b *Backend) Stop() { _ = b.server.Close() } // what was closed before is fine
+
+// EveryClient contains all addresses.
+var EveryClient = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+
+// Proxied reads the PROXY protocol header (version 1), if there is one, of connections from trusted addresses.
+type Proxied struct {
+	net.Listener
+	Trusted []netip.Prefix
 }
 
-func (b *Backend) accept() {
-	for {
-		c, err := b.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		b.mu.Lock()
-		if b.stopped {
-			_ = c.Close()
-		} else {
-			b.conns[c] = struct{}{}
-			b.wg.Go(func() { b.serve(c) })
-		}
-		b.mu.Unlock()
+// Accept returns a connection whose remote address is that of the header.
+func (l Proxied) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	for _, p := range l.Trusted {
+		if p.Contains(peer.Addr().Unmap()) {
+			in := bufio.NewReader(c)
+			return &proxied{Conn: c, in: in, source: sync.OnceValues(func() (net.Addr, error) { return header(c, in) })}, nil
+		}
+	}
+	return c, nil
 }
 
-func (b *Backend) serve(c net.Conn) {
-	defer func() {
-		_ = c.Close()
-		b.mu.Lock()
-		delete(b.conns, c)
-		b.mu.Unlock()
-	}()
-	in := bufio.NewReader(c)
-	if start, err := in.Peek(len(proxyHeader)); err == nil && string(start) == proxyHeader {
-		if _, err := in.ReadString('\n'); err != nil {
-			return
-		}
+// proxied reads the header on the first use of the connection, not in Accept: a client
+// that sends nothing must not block the others.
+type proxied struct {
+	net.Conn
+	in     *bufio.Reader
+	source func() (net.Addr, error)
+}
+
+func (c *proxied) Read(b []byte) (int, error) {
+	if _, err := c.source(); err != nil {
+		return 0, err
 	}
-	for {
-		req, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
-			return
-		}
-		text, fate := fmt.Sprintf("%s %s\n", b.Name, req.URL.Path), "keep-alive"
-		if req.Close {
-			fate = "close"
-		}
-		_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n%s", len(text), fate, text)
-		if err != nil || req.Close {
-			return
-		}
+	return c.in.Read(b)
+}
+
+// RemoteAddr returns the source address of the header. net/http calls it before it reads the first request.
+func (c *proxied) RemoteAddr() net.Addr {
+	source, _ := c.source()
+	return source
+}
+
+// header returns the source address of "PROXY TCP4 source destination port port", or that of the connection without a header.
+func header(c net.Conn, in *bufio.Reader) (net.Addr, error) {
+	const start = "PROXY "
+	if b, err := in.Peek(len(start)); err != nil || string(b) != start {
+		return c.RemoteAddr(), err
 	}
+	line, err := in.ReadString('\n')
+	fields := strings.Fields(line)
+	if err != nil || len(fields) != 6 || !strings.HasSuffix(line, "\r\n") {
+		return c.RemoteAddr(), errors.Join(err, fmt.Errorf("%q is no header of the PROXY protocol for TCP", line))
+	}
+	return net.ResolveTCPAddr("tcp", net.JoinHostPort(fields[2], fields[4]))
 }

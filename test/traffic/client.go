@@ -5,6 +5,7 @@ package traffic
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,12 @@ import (
 // Options configures a client.
 type Options struct {
 	Targets []string // addresses of Services' ports
-	// Rate is the number of requests per second over all targets; 0 means 200.
-	Rate int
+	// Open keeps a connection to each target open and sends requests on it all the time. Connections that a load balancer closes
+	// after a response are opened again.
+	Open bool
 	// Timeout is the time-out of a request; 0 means 5 s.
 	Timeout time.Duration
-	// Open is the number of connections to each target that are kept open and send requests all the time; 0 means 1,
-	// a negative number means none. Connections that a load balancer closes after a response are opened again.
-	Open int
+	rate    int // requests per second over all targets; 0 means 200
 }
 
 const (
@@ -57,21 +57,13 @@ type Client struct {
 
 // Start starts a client; part is the name of its first part. Every request uses a new connection.
 func Start(ctx context.Context, part string, o Options) *Client {
-	if o.Rate == 0 {
-		o.Rate = defaultRate
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.Open == 0 {
-		o.Open = 1
-	}
+	o.rate, o.Timeout = cmp.Or(o.rate, defaultRate), cmp.Or(o.Timeout, defaultTimeout)
 	c := &Client{o: o, slots: make(chan struct{}, maxInFlight), current: newRecord(part, o.Targets, time.Now())}
 	begin, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
 	c.wg.Go(func() { c.send(begin, ctx) })
 	for _, t := range o.Targets {
-		for range o.Open {
+		if o.Open {
 			c.wg.Go(func() { c.keep(begin, t) })
 		}
 	}
@@ -120,7 +112,7 @@ func (c *Client) part() *record {
 // send starts requests at the rate, to the targets in turn, until begin is done. Requests in flight then continue with
 // ctx, and count. Requests that are late because the machine is busy are still sent.
 func (c *Client) send(begin, ctx context.Context) {
-	tick := time.NewTicker(max(time.Second/time.Duration(c.o.Rate), time.Millisecond))
+	tick := time.NewTicker(max(time.Second/time.Duration(c.o.rate), time.Millisecond))
 	defer tick.Stop()
 	began, sent := time.Now(), 0
 	for {
@@ -128,9 +120,9 @@ func (c *Client) send(begin, ctx context.Context) {
 		case <-begin.Done():
 			return
 		case now := <-tick.C:
-			due := int(now.Sub(began).Seconds() * float64(c.o.Rate))
-			if due-sent > c.o.Rate { // requests that are more than a second late are skipped
-				sent = due - c.o.Rate
+			due := int(now.Sub(began).Seconds() * float64(c.o.rate))
+			if due-sent > c.o.rate { // requests that are more than a second late are skipped
+				sent = due - c.o.rate
 			}
 			for ; sent < due; sent++ {
 				t := c.o.Targets[sent%len(c.o.Targets)]
@@ -219,7 +211,7 @@ func (s *session) ask(limit time.Duration) (backend string, err error) {
 	defer must.Return(&err)
 	s.asked++
 	must.OK(s.conn.SetDeadline(time.Now().Add(limit)))
-	question := fmt.Sprintf("/request-%d", s.asked)
+	question := fmt.Sprintf("/steady/%d", s.asked)
 	must.Get(fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", question, s.conn.RemoteAddr()))
 	resp, err := http.ReadResponse(s.in, nil)
 	if err != nil {

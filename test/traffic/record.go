@@ -47,7 +47,8 @@ type record struct {
 }
 
 func newRecord(name string, targets []string, now time.Time) *record {
-	r := &record{began: now, report: Report{Name: name, Errors: map[string]int{}, Answers: map[string]int{}}, last: map[string]time.Time{}}
+	report := Report{Name: name, Errors: map[string]int{}, Answers: map[string]int{}}
+	r := &record{began: now, report: report, last: map[string]time.Time{}}
 	for _, t := range targets {
 		r.last[t] = now
 	}

@@ -5,13 +5,11 @@ package traffic
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,137 +18,97 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is longer than any delay on a busy machine.
-const patience = 3 * time.Minute
+// patience is longer than any delay on a busy machine, which can sustain calm requests per second.
+const (
+	patience = 3 * time.Minute
+	calm     = 50
+)
 
-// calm is a request rate that a busy machine can sustain.
-const calm = 50
-
-// until polls until ok returns true.
-func until(t *testing.T, what string, ok func() bool) {
+func backend(t *testing.T) *Backend {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatal("waited for " + what)
-		case <-tick.C:
-		}
-	}
-}
-
-func backend(t *testing.T, name string) *Backend {
-	t.Helper()
-	b, err := StartBackend(t.Context(), name, "127.0.0.1:0")
+	b, err := StartBackend(t.Context(), "one", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(b.Stop)
 	return b
 }
 
-func (c *Client) now() Report { return c.part().end(time.Now()) }
-
-func TestNothingLost(t *testing.T) {
-	t.Parallel()
-	one, two := backend(t, "one"), backend(t, "two")
-	c := Start(t.Context(), "calm", Options{Targets: []string{one.Address(), two.Address()}, Rate: calm, Timeout: patience})
-	until(t, "60 requests", func() bool {
-		r := c.now()
-		return r.Answers[one.Address()+" one"] >= 30 && r.Answers[two.Address()+" two"] >= 30
-	})
-	r := c.Next("more")
-	require.NoError(t, r.Err())
-	assert.Equal(t, r.Requests, r.Answers[one.Address()+" one"]+r.Answers[two.Address()+" two"])
-	until(t, "a request of the second part", func() bool { return c.now().Requests > 0 })
-	if last := c.Stop(); last.Name != "more" || last.Requests == 0 {
-		t.Errorf("the second part: %+v", last)
+// steady starts a client, and returns a function that waits for what its current part must report.
+func steady(t *testing.T, targets ...string) (*Client, func(func(Report) bool)) {
+	t.Helper()
+	c := Start(t.Context(), "first", Options{Targets: targets, Open: true, Timeout: patience, rate: calm})
+	t.Cleanup(func() { c.Stop() })
+	return c, func(ok func(Report) bool) {
+		t.Helper()
+		require.Eventually(t, func() bool { return ok(c.part().end(time.Now())) }, patience, 5*time.Millisecond)
 	}
-	assert.Len(t, c.Reports(), 2)
 }
 
-// TestConnectionClose: a connection that is closed after a response with "Connection: close" does not count as cut; an
-// error status is a failure.
-func TestConnectionClose(t *testing.T) {
+// TestFailures: a connection that is closed after a response with "Connection: close" does not count as cut; an error status is a
+// failure.
+func TestFailures(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		if failing.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			return
 		}
-		_, _ = fmt.Fprintf(w, "web %s\n", r.URL.Path)
+		Handler("web").ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	at := s.Listener.Addr().String()
-	c := Start(t.Context(), "x", Options{Targets: []string{at}, Rate: calm, Timeout: patience})
-	until(t, "60 requests", func() bool { return c.now().Requests >= 60 })
-	if r := c.Next("y"); r.Err() != nil || r.Answers[at+" web"] < 60 {
-		t.Errorf("%+v", r)
-	}
+	web, one := s.Listener.Addr().String(), backend(t).Address()
+	c, until := steady(t, web, one)
+	until(func(r Report) bool { return r.Answers[web+" web"] > 30 && r.Answers[one+" one"] > 30 })
+	r := c.Next("second")
+	require.NoError(t, r.Err())
+	assert.Equal(t, r.Requests, r.Answers[web+" web"]+r.Answers[one+" one"])
 	failing.Store(true)
-	until(t, "failures", func() bool { return c.now().Failures > 0 })
-	if r := c.Stop(); r.Errors[at+": answer 503 Service Unavailable"] == 0 {
-		t.Errorf("the errors do not hold the status: %v", r.Errors)
-	}
+	until(func(r Report) bool { return r.Failures > 0 })
+	last := c.Stop()
+	assert.Positive(t, last.Errors[web+": answer 503 Service Unavailable"])
+	assert.Equal(t, []Report{r, last}, c.Reports())
 }
 
-// TestProxyHeader: a backend answers on a connection with a PROXY protocol header.
-func TestProxyHeader(t *testing.T) {
+// TestLoss: refused connections, an open connection that is cut, and the gap.
+func TestLoss(t *testing.T) {
 	t.Parallel()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", backend(t, "one").Address())
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	if _, err := fmt.Fprint(c, "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	s := &session{conn: c, in: bufio.NewReader(c)}
-	for range 2 {
-		if name, err := s.ask(time.Minute); err != nil || name != "one" || s.ended {
-			t.Errorf("%q, %v", name, err)
-		}
-	}
-}
-
-func TestLossIsSeen(t *testing.T) {
-	t.Parallel()
-	b := backend(t, "one")
-	c := Start(t.Context(), "lost", Options{Targets: []string{b.Address()}, Rate: calm, Timeout: patience})
-	until(t, "an answer by an open connection", func() bool { return c.kept.Load() > 0 })
-	until(t, "some requests", func() bool { return c.now().Requests > 20 })
+	b := backend(t)
+	c, until := steady(t, b.Address())
+	until(func(r Report) bool { return r.Requests > 20 && c.kept.Load() > 0 })
 	b.Stop()
 	refused := b.Address() + ": dial: connect: connection refused"
-	until(t, "failures and the cut connection", func() bool { r := c.now(); return r.Errors[refused] > 20 && r.Cut > 0 })
-	until(t, "a gap", func() bool { return c.now().LongestGap > 20*time.Second/calm })
+	until(func(r Report) bool { return r.Errors[refused] > 20 && r.Cut > 0 && r.LongestGap > 20*time.Second/calm })
 	r := c.Stop()
-	err := r.Err()
-	if err == nil || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), "1 connections were cut") {
-		t.Errorf("Err() = %v, want the refused connections and the cut one", err)
-	}
+	require.ErrorContains(t, r.Err(), refused)
+	require.ErrorContains(t, r.Err(), "1 connections were cut")
 }
 
-// Requests in flight when the client is stopped count, and the wait for them is not a gap.
-func TestStopLosesNothing(t *testing.T) {
+// TestProxied: the header tells the client's address; without one, or from a client that is not trusted, it is the connection's.
+func TestProxied(t *testing.T) {
 	t.Parallel()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts connections, but nothing answers
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	b, began := backend(t, "one"), time.Now()
-	c := Start(t.Context(), "x", Options{Targets: []string{b.Address(), l.Addr().String()}, Rate: calm, Timeout: patience, Open: -1})
-	until(t, "some answers", func() bool { return c.now().Requests > 20 })
-	stopped := make(chan Report)
-	go func() { stopped <- c.Stop() }()
-	until(t, "the end of the requests", func() bool { p := c.part(); p.mu.Lock(); defer p.mu.Unlock(); return p.ended })
-	most := time.Since(began)
-	_ = l.Close() // ends the requests in flight
-	r := <-stopped
-	if r.Failures == 0 || r.Answers[b.Address()+" one"] < 20 {
-		t.Errorf("%+v: want failures of the requests in flight", r)
-	}
-	if r.LongestGap > r.Took || r.Took > most {
-		t.Errorf("longest gap %s, duration %s, want at most %s: the wait at the end was counted", r.LongestGap, r.Took, most)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Handler(r.RemoteAddr).ServeHTTP(w, r)
+	}))
+	s.Listener = Proxied{l, EveryClient}
+	s.Start()
+	t.Cleanup(s.Close)
+	for line, want := range map[string]string{
+		"PROXY TCP4 198.51.100.7 203.0.113.9 40000 80\r\n": "198.51.100.7:40000",
+		"PROXY TCP6 2001:db8::1 2001:db8::2 40000 80\r\n":  "[2001:db8::1]:40000",
+		"PROXY TCP4 198.51.100.7 203.0.113.9 40000 80\n":   "",
+		"PROXY UNKNOWN\r\n": "",
+		"\r\nPROXY TCP4 198.51.100.7 203.0.113.9 1 80\r\n": "",
+		"": "127.0.0.1:",
+	} {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, _ = fmt.Fprint(c, line)
+		got, err := (&session{conn: c, in: bufio.NewReader(c)}).ask(patience)
+		_ = c.Close()
+		assert.Equal(t, want == "", err != nil, "%q: %v", line, err)
+		assert.Contains(t, got, want, "%q", line)
 	}
 }
 

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command plane-build builds what takes minutes and is not in the cache yet, one after the other, and prints where it is. Its
-// arguments are minors of Kubernetes ("1.36"), for the control planes of the tests and the demo, "all" minors, or "traefik", for
-// the scenarios of Gateway API; without any it is the newest minor. "list" only says what is built: of all minors, or of the
-// arguments that follow.
+// arguments are minors of Kubernetes ("1.36"), for the control planes of the tests and the demo, or "all"; without any it is the
+// newest minor. "list" only says what is built: of all minors, or of the arguments that follow.
 package main
 
 import (
@@ -14,9 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/internal/must"
-	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -45,12 +42,7 @@ func run(ctx context.Context, args []string) {
 		args = []string{string(plane.Newest)}
 	}
 	for _, name := range args {
-		var p program.Program
-		if name == "traefik" {
-			p = must.Get(gateway.Traefik())
-		} else {
-			p = must.Get(plane.Program(must.Get(plane.ParseMinor(name))))
-		}
+		p := must.Get(plane.Program(must.Get(plane.ParseMinor(name))))
 		if list {
 			_, there := must.Get2(p.Cached(ctx))
 			fmt.Println(name, map[bool]string{true: "built", false: "missing"}[there])

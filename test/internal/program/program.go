@@ -29,7 +29,7 @@ import (
 
 // Program is a program that is built from a module of its own.
 type Program struct {
-	// What names the program in messages, such as "Traefik v3.7.13".
+	// What names the program in messages, such as "helm".
 	What string
 	// Takes is how long a build takes on two cores, such as "3 to 8 minutes".
 	Takes string

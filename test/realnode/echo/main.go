@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command echo runs in the Pods behind the Services of the scenarios: it answers with
-// its Pod, with the client address that it sees, and with that which a proxy reports. After SIGTERM it keeps serving and
+// its Pod, and with the client address that it sees. After SIGTERM it keeps serving and
 // stays ready for a while, as a program behind a load balancer should
 // (docs/loadbalancers.md).
 //
-//	:8080  HTTP
+//	:8080  HTTP; below /steady/ for test/traffic
 //	:8081  HTTP behind the PROXY protocol
-//	:8082  HTTP for test/traffic, which keeps connections open
 //	:8083  UDP: it answers each datagram as it answers HTTP requests
-//	:8084  TCP echo
-//	:8053  DNS over UDP: TXT records are the name of the node
 //	:8443  HTTP/3 over UDP, HTTP/2 over TCP
 //
 // With the arguments of Traefik or ingress-nginx it replaces their images and listens
@@ -20,16 +17,26 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quic-go/quic-go/http3"
 
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/traffic"
@@ -39,22 +46,60 @@ import (
 const lameDuck = 20 * time.Second
 
 func main() {
-	if err := run(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := must.Catch(func() { run(ctx, os.Args[1:]) }); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "echo:", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:gocritic // stop has nothing to stop
 	}
 }
 
-func run() (err error) {
-	defer must.Return(&err)
+// endpoint is an address to listen on, the clients from which a PROXY protocol header is read, and whether it is HTTP/3 and 2.
+type endpoint struct {
+	address string
+	trusted []netip.Prefix
+	web     bool
+}
+
+// endpointsFor returns echo's own endpoints, or those of the program whose arguments it gets.
+func endpointsFor(args []string) []*endpoint {
+	if len(args) == 0 {
+		return []*endpoint{{address: ":8080"}, {address: ":8081", trusted: traffic.EveryClient}, {address: ":8443", web: true}}
+	}
+	if args[0] == "/nginx-ingress-controller" {
+		every := traffic.EveryClient
+		return []*endpoint{{address: ":80", trusted: every}, {address: ":443", trusted: every}, {address: ":10254"}}
+	}
+	endpoints := []*endpoint{{address: ":8080"}} // Traefik's ping
+	at := map[string]*endpoint{}
+	for _, a := range args {
+		flag, value, _ := strings.Cut(a, "=")
+		name, what, ok := strings.Cut(strings.TrimPrefix(flag, "--entrypoints."), ".")
+		if !ok || name == flag {
+			continue
+		}
+		if at[name] == nil {
+			at[name] = &endpoint{}
+			endpoints = append(endpoints, at[name])
+		}
+		switch what {
+		case "address":
+			at[name].address = value
+		case "proxyprotocol.trustedips":
+			at[name].trusted = append(at[name].trusted, must.Get(netip.ParsePrefix(value)))
+		case "http3":
+			at[name].web = true
+		}
+	}
+	must.Be(len(at) > 0, "%q are neither arguments of Traefik nor of ingress-nginx", args)
+	return endpoints
+}
+
+func run(ctx context.Context, args []string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		a := seen(client)
-		a["forwarded"] = r.Header.Get("X-Forwarded-For")
-		_ = json.NewEncoder(w).Encode(a)
-	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(seen(r.RemoteAddr)) })
+	mux.Handle("/steady/", traffic.Handler(os.Getenv("POD_NAME")))
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.Handle("/fetch", &httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Second},
@@ -63,40 +108,58 @@ func run() (err error) {
 			r.Out.Host = ""
 		},
 	})
+	config := &tls.Config{Certificates: []tls.Certificate{selfSigned()}, MinVersion: tls.VersionTLS13}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	endpoints := must.Get(endpointsFor(os.Args[1:]))
 	failed := make(chan error, 1)
-	for _, d := range endpoints {
-		l := must.Get((&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address))
-		go func() { failed <- server.Serve(proxyListener{l, d.trusted}) }()
+	for _, e := range endpointsFor(args) {
+		l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", e.address))
+		if !e.web {
+			go func() { failed <- server.Serve(traffic.Proxied{Listener: l, Trusted: e.trusted}) }()
+			continue
+		}
+		// Not server: one that has served without TLS does not serve HTTP/2.
+		two := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, TLSConfig: config}
+		go func() { failed <- two.ServeTLS(l, "", "") }()
+		three := &http3.Server{Addr: e.address, Handler: mux, TLSConfig: http3.ConfigureTLSConfig(config)}
+		go func() { failed <- three.ListenAndServe() }()
 	}
-	if len(os.Args) == 1 {
-		must.OK(startDatagrams(context.Background(), mux, failed))
-	}
-	steady := must.Get(traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082"))
-	defer steady.Stop()
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	select {
-	case err := <-failed:
-		return err
-	case <-stop:
-	}
-	wait := lameDuck
-	if len(os.Args) > 1 {
-		wait = 0 // no scenario sends requests to an ingress controller while it ends
+	wait := time.Duration(0) // no scenario sends requests to an ingress controller while it ends
+	if len(args) == 0 {
+		wait = lameDuck
+		go func() { failed <- must.Catch(func() { serveUDP(ctx) }) }()
 	}
 	select {
 	case err := <-failed:
-		return err
-	case <-time.After(wait):
+		must.OK(err)
+	case <-ctx.Done():
+		time.Sleep(wait)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return server.Shutdown(ctx)
+	must.OK(server.Shutdown(ctx))
+}
+
+func serveUDP(ctx context.Context) {
+	c := must.Get((&net.ListenConfig{}).ListenPacket(ctx, "udp", ":8083"))
+	buffer := make([]byte, 1<<16)
+	for {
+		_, from := must.Get2(c.ReadFrom(buffer))
+		_, _ = c.WriteTo(seen(from.String()), from)
+	}
 }
 
 // seen is the answer to a client.
-func seen(client string) map[string]string {
-	return map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
+func seen(address string) []byte {
+	client, _, _ := net.SplitHostPort(address)
+	a := map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
+	b, _ := json.Marshal(a) // strings alone
+	return b
+}
+
+// selfSigned returns a certificate that no client can check.
+func selfSigned() tls.Certificate {
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"echo"}, NotAfter: time.Now().AddDate(1, 0, 0)}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -1,3 +1,0 @@
-module github.com/go-acme/lego/v5
-
-go 1.26.0
