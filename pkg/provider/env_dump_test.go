@@ -224,42 +224,27 @@ func intersection(a, b []string) []string {
 func (env *account) did(s cloudstack.Submitted, err error) string {
 	env.t.Helper()
 	require.NoError(env.t, err)
-	_, err = instantJobs{env.inspect.Jobs(), env.inspect}.Wait(env.t.Context(), "test", s.JobID)
+	_, err = env.inspect.Jobs().Wait(env.t.Context(), "test", s.JobID)
 	require.NoError(env.t, err)
 	return s.ID
 }
 
-// address is an address of the account as CloudStack lists it.
-func (env *account) address(ip string) cloudstack.PublicIP {
+// on is an address of the account with everything on it.
+func (env *account) on(ip string) *addressSnapshot {
 	env.t.Helper()
-	ips, err := env.inspect.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: env.project})
-	require.NoError(env.t, err)
-	require.Len(env.t, ips, 1, ip)
-	return ips[0]
+	a := env.snapshot().at(ip)
+	require.NotNil(env.t, a, ip)
+	return a
 }
 
-// rulesAt are the load balancer rules of an address.
-func (env *account) rulesAt(ip string) []cloudstack.LoadBalancerRule {
-	env.t.Helper()
-	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
-	require.NoError(env.t, err)
-	return rules
-}
-
-// firewallAt are the firewall rules of an address.
-func (env *account) firewallAt(ip string) []cloudstack.FirewallRule {
-	env.t.Helper()
-	rules, err := env.inspect.ListFirewallRules(env.t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
-	require.NoError(env.t, err)
-	return rules
-}
-
-// membersOf are the members of a load balancer rule.
-func (env *account) membersOf(rule string) []cloudstack.LoadBalancerMember {
-	env.t.Helper()
-	list, err := env.inspect.ListLoadBalancerMembers(env.t.Context(), rule)
-	require.NoError(env.t, err)
-	return list
+// at is an address; nil when it is not there.
+func (s snapshot) at(ip string) *addressSnapshot {
+	for _, a := range s {
+		if a.Address == ip {
+			return a
+		}
+	}
+	return nil
 }
 
 // vm is the id of a VM.
@@ -282,11 +267,11 @@ func (env *account) net(name string) cloudstack.Network {
 }
 
 // ledTo are the nodes that the port forwardings of an address lead to.
-func (env *account) ledTo(ip string) []string {
+func (env *account) ledTo(ip string) (out []string) {
 	env.t.Helper()
-	var out []string
-	for _, l := range grep(of(env.dump(), ip), "forwarding ") {
-		out = append(out, l[strings.LastIndex(l, " ")+1:])
+	forwards := env.on(ip).forwards
+	for i := range forwards {
+		out = append(out, forwards[i].VMName)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -276,7 +276,8 @@ func (env *frameworkEnv) node(name string, change func(*corev1.Node)) {
 func (env *frameworkEnv) members(key string) []string {
 	env.t.Helper()
 	synctest.Wait()
-	return append([]string{}, env.routed()[env.rulesAt(env.ip(key))[0].ID]...)
+	a := env.on(env.ip(key))
+	return append([]string{}, a.members[a.rules[0].ID]...)
 }
 
 // addresses are the public addresses of the account in every state.

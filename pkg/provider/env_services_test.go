@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,16 +49,11 @@ func (a *apiServer) split(key string) (namespace, name string) {
 // create makes a Service of type LoadBalancer.
 func (a *apiServer) create(key string, ports []int, change ...func(*corev1.Service)) {
 	a.t.Helper()
-	svc := newService(ports)
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)}}
 	svc.Namespace, svc.Name = a.split(key)
 	a.created++
-	switch key {
-	case "web":
-	case "mail":
-		svc.UID = mailUID
-	default:
-		svc.UID = types.UID(fmt.Sprintf("5e%06x-0000-4000-8000-0000000000aa", a.created))
-	}
+	uid := map[string]types.UID{"web": webUID, "mail": mailUID}[key]
+	svc.UID = cmp.Or(uid, types.UID(fmt.Sprintf("5e%06x-0000-4000-8000-0000000000aa", a.created)))
 	for _, c := range change {
 		c(svc)
 	}
@@ -109,17 +105,6 @@ func parallel(t *testing.T, name string, test func(t *testing.T)) {
 		t.Parallel()
 		test(t)
 	})
-}
-
-func newService(ports []int, change ...func(*corev1.Service)) *corev1.Service {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: webUID, Annotations: map[string]string{}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
-	}
-	for _, c := range change {
-		c(svc)
-	}
-	return svc
 }
 
 func servicePorts(ports ...int) []corev1.ServicePort {
@@ -216,21 +201,19 @@ func ipOf(line string) string {
 	return ""
 }
 
-var (
-	readyEndpoint  = discoveryv1.EndpointConditions{Ready: ptr.To(true)}
-	endingEndpoint = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
-)
-
-// endpoints sets the endpoints of a Service, by node.
-func (a *apiServer) endpoints(key string, nodes endpoints) {
+// endpoints sets the nodes of a Service's endpoints, which are ready, or NODE:ending.
+func (a *apiServer) endpoints(key string, nodes []string) {
 	a.t.Helper()
 	namespace, name := a.split(key)
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
-	for node, conditions := range nodes {
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: conditions})
+	for _, node := range nodes {
+		node, ending := strings.CutSuffix(node, ":ending")
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: discoveryv1.EndpointConditions{
+			Ready: ptr.To(!ending), Serving: ptr.To(true), Terminating: &ending,
+		}})
 	}
 	slices := a.kube.DiscoveryV1().EndpointSlices(namespace)
 	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
@@ -239,8 +222,6 @@ func (a *apiServer) endpoints(key string, nodes endpoints) {
 	}
 	require.NoError(a.t, err)
 }
-
-type endpoints = map[string]discoveryv1.EndpointConditions
 
 // withUDP gives a Service UDP ports beside the others, with node ports of their own.
 func withUDP(ports ...int) func(*corev1.Service) {
@@ -253,14 +234,4 @@ func withUDP(ports ...int) func(*corev1.Service) {
 
 func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-}
-
-func taintNode(key string) func(*corev1.Node) {
-	return func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
-	}
-}
-
-func readiness(status corev1.ConditionStatus) func(*corev1.Node) {
-	return func(n *corev1.Node) { n.Status.Conditions[0].Status = status }
 }

@@ -27,7 +27,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -95,14 +94,6 @@ type fastClock struct{ clock.RealClock }
 
 func (c fastClock) NewTimer(d time.Duration) clock.Timer { return c.RealClock.NewTimer(d / 50) }
 
-// laterClock is the real clock, moved ahead.
-type laterClock struct {
-	clock.RealClock
-	by *atomic.Int64
-}
-
-func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
-
 // serviceEnv is a simulated CloudStack, an API server with Services, and the load balancers of the controller.
 type serviceEnv struct {
 	account
@@ -116,7 +107,6 @@ type serviceEnv struct {
 	before   []string // the dump at the start
 	latency  simulator.LatencyProfile
 	deps     func(*service.Deps)
-	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
 	watching atomic.Pointer[func(command string)] // called after each call of the controller
 
 	// lies changes the copies of Services that the controller sees; may be nil.
@@ -140,7 +130,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 		account:  account{apiServer: apiServer{t: t, kube: testenv.Kube()}},
 		killer:   &killer{},
 		recorder: record.NewFakeRecorder(10000),
-		clock:    clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		clock:    clocktesting.NewFakeClock(time.Now()),
 		nodes:    []string{"w1", "w2"},
 	}
 	env.react("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -150,7 +140,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	for _, o := range options {
 		o(env, &world)
 	}
-	env.Cloud = testenv.New(t, world, simulator.Options{Clock: laterClock{by: &env.later}, Latency: env.latency})
+	env.Cloud = testenv.New(t, world, simulator.Options{Latency: env.latency})
 	env.inspect = env.Client("inspect", "inspect", cloudstack.WithClock(fastClock{}))
 	env.restart()
 	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // there are no ids in it
@@ -176,7 +166,6 @@ func (env *serviceEnv) restart() {
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []string{tenancy.Everybody}}
 	if env.tenants {
-		deps.API.Jobs = instantJobs{deps.API.Jobs, deps.API.Client}
 		deps.Tenancy = tenantPolicy(env.noTags)
 	}
 	if env.deps != nil {
@@ -335,40 +324,6 @@ func (env *serviceEnv) event(reason plan.Reason) string {
 func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
 
 func (env *serviceEnv) reset() { env.Ledger().Reset() }
-
-// instantJobs reads a job once: the simulator's jobs take no time here.
-type instantJobs struct {
-	apply.Jobs
-	client *cloudstack.Client
-}
-
-// Wait implements apply.Jobs.
-func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.Job, error) {
-	job, err := i.client.QueryJob(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	switch job.Status { //nolint:exhaustive // the others do not occur without a restart of the server
-	case cloudstack.JobSucceeded:
-		return job, nil
-	case cloudstack.JobFailed:
-		return job, &cloudstack.Error{Kind: cloudstack.KindJobFailed, Command: command, HTTPCode: job.ResultCode, JobID: id, Text: job.ErrorText}
-	}
-	return i.Jobs.Wait(ctx, command, id)
-}
-
-// Await implements apply.Jobs.
-func (i instantJobs) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
-	if a.Unread {
-		return nil, ctx.Err()
-	}
-	return i.Wait(ctx, a.Command, a.JobID)
-}
-
-// Result implements apply.Jobs.
-func (i instantJobs) Result(ctx context.Context, command, id string) (*cloudstack.Job, error) {
-	return i.Wait(ctx, command, id)
-}
 
 var errKilled = errors.New("the process was killed")
 

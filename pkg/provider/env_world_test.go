@@ -94,7 +94,7 @@ func (env *frameworkEnv) joins(node string, address ...string) {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
 	if env.setup.controllers && !slices.Contains(env.setup.flags, "--adopt-nodes") {
-		taintNode(cloudproviderapi.TaintExternalCloudProvider)(n)
+		changeNode("taint", cloudproviderapi.TaintExternalCloudProvider)(n)
 	}
 	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), n, metav1.CreateOptions{})
 	require.NoError(env.t, err)
@@ -166,7 +166,7 @@ func (env *frameworkEnv) holds(ip string) bool {
 // deleteRules deletes everything on an address, as an operator does by hand.
 func (env *frameworkEnv) deleteRules(ip string) {
 	env.t.Helper()
-	a := env.snapshot()[env.address(ip).ID]
+	a := env.on(ip)
 	for i := range a.rules {
 		env.Admin("deleteLoadBalancerRule", "id", a.rules[i].ID)
 	}

@@ -131,39 +131,13 @@ func (p *player) Do(s *script.Step) error {
 	case "vanish":
 		p.vanishes(w[0])
 	case "endpoints":
-		p.endpoints(w[0], endpointsOf(w[1:]))
+		p.endpoints(w[0], w[1:])
 	case "join":
 		p.joins(w[0], w[1:]...)
 	case "leave":
 		p.leaves(w[0])
-	case "label":
-		key, value, _ := strings.Cut(w[1], "=")
-		p.node(w[0], func(n *corev1.Node) {
-			if metav1.SetMetaDataLabel(&n.ObjectMeta, key, value); value == "" {
-				delete(n.Labels, key)
-			}
-		})
-	case "provider-id":
-		p.node(w[0], func(n *corev1.Node) { n.Spec.ProviderID = w[1] })
-	case "attach":
-		p.node(w[0], func(n *corev1.Node) {
-			n.Status.VolumesAttached = nil
-			for _, volume := range w[1:] {
-				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: corev1.UniqueVolumeName(volume)})
-			}
-		})
-	case "address":
-		p.node(w[0], func(n *corev1.Node) {
-			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w[1]}}
-		})
-	case "taint":
-		p.node(w[0], taintNode(w[1]))
-	case "untaint":
-		p.node(w[0], func(n *corev1.Node) { n.Spec.Taints = nil })
-	case "unready":
-		p.node(w[0], readiness(corev1.ConditionUnknown))
-	case "ready":
-		p.node(w[0], readiness(corev1.ConditionTrue))
+	case "label", "provider-id", "attach", "address", "taint", "untaint", "ready", "unready":
+		p.node(w[0], changeNode(s.Verb, w[1:]...))
 	case "api-fails":
 		p.broken.Store(true)
 		p.react(w[0], w[1], func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -230,7 +204,7 @@ func (p *player) Do(s *script.Step) error {
 		id := p.did(p.inspect.AssociateIP(p.t.Context(), cloudstack.AssociateIPRequest{NetworkID: p.net("k8s-net").ID, Address: ip}))
 		p.vars[w[0]] = p.snapshot()[id].Address
 	case "release":
-		p.did(p.inspect.DisassociateIP(p.t.Context(), p.address(p.at(w[0])).ID))
+		p.did(p.inspect.DisassociateIP(p.t.Context(), p.on(p.at(w[0])).ID))
 	case "delete-rules":
 		p.deleteRules(p.at(w[0]))
 	case "namespace":
@@ -285,15 +259,34 @@ func changed(t *testing.T, words []string) func(*corev1.Service) {
 	}
 }
 
-func endpointsOf(words []string) endpoints {
-	out := endpoints{}
-	for _, w := range words {
-		node, ending := strings.CutSuffix(w, ":ending")
-		if out[node] = readyEndpoint; ending {
-			out[node] = endingEndpoint
+// changeNode does what a verb says to a Node.
+func changeNode(verb string, w ...string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		switch verb {
+		case "label":
+			key, value, _ := strings.Cut(w[0], "=")
+			if metav1.SetMetaDataLabel(&n.ObjectMeta, key, value); value == "" {
+				delete(n.Labels, key)
+			}
+		case "provider-id":
+			n.Spec.ProviderID = w[0]
+		case "attach":
+			n.Status.VolumesAttached = nil
+			for _, volume := range w {
+				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: corev1.UniqueVolumeName(volume)})
+			}
+		case "address":
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w[0]}}
+		case "taint":
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: w[0], Effect: corev1.TaintEffectNoSchedule})
+		case "untaint":
+			n.Spec.Taints = nil
+		case "ready":
+			n.Status.Conditions[0].Status = corev1.ConditionTrue
+		case "unready":
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}
 	}
-	return out
 }
 
 // byHand makes a call as an administrator. The result's id gets a name.
@@ -330,23 +323,23 @@ func (p *player) refer(text string) string {
 	number, _ := strconv.Atoi(port)
 	switch kind {
 	case "address":
-		return p.address(p.at(name)).ID
+		return p.on(p.at(name)).ID
 	case "ip":
 		return p.at(name)
 	case "rule":
-		for _, r := range p.rulesAt(p.at(name)) {
+		for _, r := range p.on(p.at(name)).rules {
 			if r.PublicPort == number {
 				return r.ID
 			}
 		}
 	case "firewall":
-		for _, f := range p.firewallAt(p.at(name)) {
+		for _, f := range p.on(p.at(name)).firewall {
 			if f.StartPort <= number && number <= f.EndPort {
 				return f.ID
 			}
 		}
 	case "forward":
-		forwards := p.snapshot()[p.address(p.at(name)).ID].forwards
+		forwards := p.on(p.at(name)).forwards
 		for i := range forwards {
 			if forwards[i].StartPort == number {
 				return forwards[i].ID
@@ -363,7 +356,7 @@ func (p *player) refer(text string) string {
 	case "annotation":
 		return p.get(name).Annotations[annotation.Prefix+port]
 	case "claim":
-		a := p.address(p.at(name))
+		a := p.on(p.at(name))
 		return fmt.Sprintf(`"id":%q,"ip":%q,"network":%q,"allocated":true`, a.ID, a.Address, a.AssociatedNetworkID)
 	case "job":
 		return p.Ledger().Find(name, "ccm")[0].JobID

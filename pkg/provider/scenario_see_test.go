@@ -60,8 +60,7 @@ func (p *player) see(s *script.Step) error {
 //	same NAME                      the dump is the noted one; "start" is that of the beginning
 //	kept NAME [IP]                 each address of the noted dump is as it was, but for IP
 //	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
-//	lines TEXT                     the same of the whole dump
-//	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...], where * is the whole dump
+//	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...]; for these three, address * is the whole dump
 //	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs), failed 429 N (calls)
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
 //	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
@@ -111,16 +110,10 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			}
 			return number(n, w[2]), n
 		},
-		"at": func(w, text []string) (bool, any) { return equal(of(p.dump(), p.at(w[0])), w[1:], text) },
-		"lines": func(w, text []string) (bool, any) {
-			return equal(p.dump(), w, text)
-		},
-		"has": func(w, _ []string) (bool, any) { return all(strings.Join(of(p.dump(), p.at(w[0])), "\n"), w[1:]) },
+		"at":  func(w, text []string) (bool, any) { return equal(p.about(w[0]), w[1:], text) },
+		"has": func(w, _ []string) (bool, any) { return all(strings.Join(p.about(w[0]), "\n"), w[1:]) },
 		"count": func(w, _ []string) (bool, any) {
-			lines := p.dump()
-			if w[0] != "*" {
-				lines = of(lines, p.at(w[0]))
-			}
+			lines := p.about(w[0])
 			for _, part := range w[2:] {
 				lines = grep(lines, part)
 			}
@@ -145,7 +138,8 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"members": func(w, _ []string) (bool, any) { got := p.members(w[0]); return slices.Equal(got, w[1:]), got },
 		"backends": func(w, _ []string) (bool, any) {
 			var got []string
-			list := p.membersOf(p.rulesAt(p.at(w[0]))[0].ID)
+			list, err := p.inspect.ListLoadBalancerMembers(p.t.Context(), p.on(p.at(w[0])).rules[0].ID)
+			require.NoError(p.t, err)
 			for i := range list {
 				got = append(got, list[i].Name+"="+strings.Join(list[i].Addresses, ","))
 			}
@@ -155,7 +149,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"leads": func(w, _ []string) (bool, any) { got := p.ledTo(p.ip(w[0])); return slices.Equal(got, w[1:]), got },
 		"rules": func(w, _ []string) (bool, any) { return p.rulesAre(w[0], w[1:]) },
 		"rule": func(w, _ []string) (bool, any) {
-			for _, r := range p.rulesAt(p.at(w[0])) {
+			for _, r := range p.on(p.at(w[0])).rules {
 				if fmt.Sprint(r.PublicPort) == w[1] {
 					return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
 				}
@@ -164,7 +158,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		},
 		"open": func(w, _ []string) (bool, any) {
 			port, _ := strconv.Atoi(w[1])
-			got := strings.Join(p.snapshot()[p.address(p.at(w[0])).ID].access(port), ",")
+			got := strings.Join(p.on(p.at(w[0])).access(port), ",")
 			return got == strings.Join(w[2:], ","), got
 		},
 		"sticky": func(w, _ []string) (bool, any) {
@@ -315,11 +309,19 @@ func (p *player) rulesAre(key string, words []string) (bool, any) {
 			want[port] = members
 		}
 	}
-	routed, got := p.routed(), map[string][]string{}
-	for _, r := range p.rulesAt(p.at(key)) {
-		got[fmt.Sprint(r.PublicPort)] = routed[r.ID]
+	a, got := p.on(p.at(key)), map[string][]string{}
+	for i := range a.rules {
+		got[fmt.Sprint(a.rules[i].PublicPort)] = a.members[a.rules[i].ID]
 	}
 	return maps.EqualFunc(got, want, slices.Equal), got
+}
+
+// about are the lines of the dump about an address, or all of them for *.
+func (p *player) about(name string) []string {
+	if name == "*" {
+		return p.dump()
+	}
+	return of(p.dump(), p.at(name))
 }
 
 // equal compares the lines of a dump, those with a text, with what they must be.

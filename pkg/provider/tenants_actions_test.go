@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -81,7 +82,8 @@ func (r *tenantRun) acquireReleased(nth int) {
 		return
 	}
 	rec := free[nth%len(free)]
-	r.acquireAgain(rec.IP, rec.NetworkID)
+	time.Sleep(time.Minute) // CloudStack shows the time of an acquisition in seconds
+	r.did(r.inspect.AssociateIP(r.t.Context(), cloudstack.AssociateIPRequest{NetworkID: rec.NetworkID, Address: rec.IP}))
 	r.now = r.snapshot()
 	if a := r.now[rec.ID]; a != nil {
 		r.idle[rec.ID] = a.contents()

@@ -6,14 +6,8 @@ package provider
 import (
 	"fmt"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -82,34 +76,22 @@ func tenantPolicy(noTags bool) tenancy.Policy {
 	return p
 }
 
-// newTenantEnv returns an environment with Services in several namespaces, under the default tenancy policy. A job has
-// ended when its call is answered, so a sync needs no waiting.
+// newTenantEnv returns an environment with Services in several namespaces, under the default tenancy policy.
 func newTenantEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
 	tenants := func(env *serviceEnv, w *string) { env.tenants, *w = true, *w+tenantAddresses }
 	env := newEnv(t, append([]envOption{tenants}, options...)...)
-	for _, name := range []string{attackerNS, victimNS, friendNS, trustedNS, "default"} {
-		env.namespace(name, map[string]string{corev1.LabelMetadataName: name})
-	}
 	env.forward(forwardedIP, 2222, "w5")
 	env.forward(wideFirewallIP, 2222, "w5")
 	return env
 }
 
-func (env *serviceEnv) namespace(name string, labels map[string]string) {
-	env.t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	_, err := env.kube.CoreV1().Namespaces().Create(env.t.Context(), ns, metav1.CreateOptions{})
-	require.NoError(env.t, err)
-}
-
 // forward makes an operator forward a port of an address to the same port of a VM. It opens no firewall.
-func (env *serviceEnv) forward(ip string, port int, vm string, pairs ...string) {
+func (env *serviceEnv) forward(ip string, port int, vm string) {
 	env.t.Helper()
 	p := fmt.Sprint(port)
-	env.Admin("createPortForwardingRule", append([]string{
-		"ipaddressid", env.address(ip).ID, "protocol", "tcp", "publicport", p, "privateport", p, "virtualmachineid", env.vm(vm), "openfirewall", "false",
-	}, pairs...)...)
+	env.Admin("createPortForwardingRule", "ipaddressid", env.on(ip).ID, "protocol", "tcp", "publicport", p, "privateport", p,
+		"virtualmachineid", env.vm(vm), "openfirewall", "false")
 }
 
 // delete removes the load balancer, and then the Service as the API server does when the finalizer is gone.
@@ -120,19 +102,6 @@ func (env *serviceEnv) delete(key string) error {
 	}
 	env.forget(key)
 	return nil
-}
-
-// acquireAgain makes somebody release an address and acquire it again: it has the same id afterwards.
-func (env *serviceEnv) acquireAgain(ip, network string) {
-	env.t.Helper()
-	ctx := env.t.Context()
-	ips, err := env.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip})
-	require.NoError(env.t, err)
-	if len(ips) > 0 {
-		env.did(env.inspect.DisassociateIP(ctx, ips[0].ID))
-	}
-	env.later.Add(int64(time.Minute)) // CloudStack shows the time of an acquisition in seconds
-	env.did(env.inspect.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: network, Address: ip}))
 }
 
 // shareWith is the annotation by which a Service lets Services of other namespaces use its address.

@@ -207,16 +207,10 @@ func (r *tenantRun) judgeRules() {
 	}
 }
 
-// judgeSynced checks a Service after its own sync.
+// judgeSynced checks a victim's Service after its own sync.
 func (r *tenantRun) judgeSynced(key string) {
-	namespace, name, _ := strings.Cut(key, "/")
-	services := r.list(namespace)
-	i := slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == name })
-	if i < 0 || services[i].Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return
-	}
-	svc := &services[i]
-	if namespace == victimNS {
+	if strings.HasPrefix(key, victimNS+"/") && r.exists(key) {
+		svc := r.get(key)
 		r.found = append(r.found, judgeService(r.now, svc, r.nodes, r.noTags || svc.Annotations[annotation.Address] != "")...)
 	}
 }
@@ -368,16 +362,11 @@ func judgeService(now snapshot, svc *corev1.Service, nodes []string, byHand bool
 	if err != nil || len(svc.Status.LoadBalancer.Ingress) == 0 {
 		return []violation{{"victim not served", svc.Name}}
 	}
-	var a *addressSnapshot
-	for _, x := range now {
-		if x.Address == svc.Status.LoadBalancer.Ingress[0].IP {
-			a = x
-		}
-	}
+	ip := svc.Status.LoadBalancer.Ingress[0].IP
+	a, out := now.at(ip), []violation(nil)
 	if a == nil {
-		return []violation{{"victim's address is gone", svc.Status.LoadBalancer.Ingress[0].IP}}
+		return []violation{{"victim's address is gone", ip}}
 	}
-	var out []violation
 	if uid := a.Tags[plan.TagServiceUID]; !byHand && uid != string(svc.UID) {
 		out = append(out, violation{"victim's address is not tagged", a.Address + " " + uid})
 	}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,26 +33,26 @@ const episodeSteps = 200
 
 // episodeResult is how an episode ended.
 type episodeResult struct {
-	seed       uint64
 	actions    []string // done, the last one with violations if there are any
 	violations []violation
 	syncs      int // of the attacker's Services, without an error
 }
 
 // episode runs until a violation. Every third seed's role may not tag. guard is taken out of the controller.
-func episode(t *testing.T, seed uint64, steps int, guard missingGuard) episodeResult {
+func episode(t *testing.T, seed uint64, steps int, guard missingGuard) (out episodeResult) {
 	t.Helper()
-	out := episodeResult{seed: seed}
-	r := newTenantRun(t, guard, seed%3 == 0)
-	random := rand.New(rand.NewPCG(seed, 0))
-	for range steps {
-		a := r.next(random)
-		out.actions = append(out.actions, fmt.Sprintf("%4d  %s", len(out.actions)+1, a.text))
-		if out.violations = r.step(a); len(out.violations) > 0 {
-			break
+	synctest.Test(t, func(t *testing.T) { // where jobs take no time
+		r := newTenantRun(t, guard, seed%3 == 0)
+		random := rand.New(rand.NewPCG(seed, 0))
+		for range steps {
+			a := r.next(random)
+			out.actions = append(out.actions, fmt.Sprintf("%4d  %s", len(out.actions)+1, a.text))
+			if out.violations = r.step(a); len(out.violations) > 0 {
+				break
+			}
 		}
-	}
-	out.syncs = r.syncs
+		out.syncs = r.syncs
+	})
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -177,91 +178,59 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 	}
 }
 
-// Who corrects a Service that has failed for hours, or adds the first node, does not wait for the next regular attempt.
-func TestCorrectionAfterLongFailureIsTriedSoon(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		err  error
-		then attempt
-	}{
-		"the Service is corrected": {&plan.RefusalError{Reason: plan.ReasonInvalidAnnotation}, attempt{fingerprint: "right", nodes: "w1"}},
-		"a node joins":             {&plan.RefusalError{Reason: plan.ReasonNoNodes}, attempt{fingerprint: "wrong", nodes: "w1, w2"}},
-	} {
-		var r retry
-		now := testTime
-		for range 10 {
-			now = now.Add(r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, now))
-		}
-		r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, now)
-		assert.Equal(t, early.base, r.held(tc.then, now), name)
-	}
-}
-
-// line is a controller whose Services have failed, by name.
-type line struct {
-	*Controller
-	t   *testing.T
-	clk *clocktesting.FakeClock
-}
-
-func (l *line) work(name string) *work {
-	svc := aService("a", name)
-	return &work{key: KeyOf(svc), state: l.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}, began: l.clk.Now()}
-}
-
-// fails makes an attempt that takes a second.
-func (l *line) fails(name, project string, err error) {
-	l.t.Helper()
-	w := l.work(name)
-	l.clk.Step(time.Second)
-	l.failed(w, attempt{project: project}, outcome{}, err)
-}
-
-// next are the Services that are tried for what became free.
-func (l *line) next() (out []string) {
-	for k, s := range l.states {
-		if s.retry.next {
-			out = append(out, string(k.UID))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // What one Service frees is tried by one that waits, and by the next when its attempt has ended.
 func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
-	l := &line{c, t, clk}
-	limit, refused := &cloudstack.Error{Kind: cloudstack.KindLimit}, &plan.RefusalError{Reason: plan.ReasonAddressUnavailable}
-	l.fails("refused", "", refused)
-	for _, name := range []string{"c", "a", "b"} {
-		l.fails(name, "", limit)
+	work := func(name string) *work {
+		svc := aService("a", name)
+		return &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}, began: clk.Now()}
 	}
-	l.fails("x", "other project", limit)
-	l.fails("port", "", &cloudstack.Error{Kind: cloudstack.KindConflict})
-	clk.Step(time.Second)
-	c.freed()
-	require.Equal(t, []string{"c"}, l.next(), "it has waited longest for any address")
-	assert.Equal(t, clk.Now(), c.states[Key{"a", "c"}].retry.until)
-	c.succeeded(l.work("c"), outcome{})
-	require.Equal(t, []string{"a"}, l.next())
-	clk.Step(time.Second)
-	c.freed()
-	require.Equal(t, []string{"a", "b"}, l.next(), "another one became free")
-	l.fails("a", "", limit)
-	require.Equal(t, []string{"b", "x"}, l.next())
-	l.fails("b", "", limit)
-	require.Equal(t, []string{"refused", "x"}, l.next(), "there is none left in the project")
-	c.forget(Key{"a", "refused"}) // deleted meanwhile
-	require.Equal(t, []string{"port", "x"}, l.next())
-	l.fails("port", "", refused)
-	l.fails("x", "other project", limit)
-	require.Empty(t, l.next(), "each had its attempt")
-	clk.Step(time.Second)
-	c.freed()
-	require.Equal(t, []string{"a"}, l.next())
-	assert.Equal(t, early.base, c.states[Key{"a", "a"}].retry.until.Sub(c.states[Key{"a", "a"}].retry.last), "not sooner after its last attempt")
+	reasons := map[string]error{
+		"limit": &cloudstack.Error{Kind: cloudstack.KindLimit}, "conflict": &cloudstack.Error{Kind: cloudstack.KindConflict},
+		"refused": &plan.RefusalError{Reason: plan.ReasonAddressUnavailable},
+	}
+	for i, step := range []struct{ what, of, project, next string }{
+		{"refused", "refused", "", ""},
+		{"limit", "c", "", ""},
+		{"limit", "a", "", ""},
+		{"limit", "b", "", ""},
+		{"limit", "x", "other project", ""},
+		{"conflict", "port", "", ""},
+		{"freed", "", "", "c"}, // it has waited longest for any address
+		{"succeeds", "c", "", "a"},
+		{"freed", "", "", "a b"},
+		{"limit", "a", "", "b x"},
+		{"limit", "b", "", "refused x"}, // there is none left in the project
+		{"deleted", "refused", "", "port x"},
+		{"refused", "port", "", "x"},
+		{"limit", "x", "other project", ""}, // each had its attempt
+		{"freed", "", "", "a"},
+	} {
+		switch step.what {
+		case "freed":
+			clk.Step(time.Second)
+			c.freed()
+		case "succeeds":
+			c.succeeded(work(step.of), outcome{})
+		case "deleted":
+			c.forget(Key{"a", types.UID(step.of)})
+		default: // an attempt that takes a second
+			w := work(step.of)
+			clk.Step(time.Second)
+			c.failed(w, attempt{project: step.project}, outcome{}, reasons[step.what])
+		}
+		var next []string
+		for k, s := range c.states {
+			if s.retry.next {
+				next = append(next, string(k.UID))
+			}
+		}
+		slices.Sort(next)
+		require.Equal(t, step.next, strings.Join(next, " "), "step %d", i)
+	}
+	a := c.states[Key{"a", "a"}].retry
+	assert.Equal(t, early.base, a.until.Sub(a.last), "not sooner after its last attempt")
 }
 
 // What becomes free during an attempt that fails is not missed.

@@ -23,12 +23,6 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-func TestStatusNamesTheDefaultProtocol(t *testing.T) {
-	t.Parallel()
-	svc := aService("a", "web", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" })
-	assert.Equal(t, []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}, statusOf(&work{svc: svc}, ip1).Ingress[0].Ports)
-}
-
 func TestConditionsOfService(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2*maxConditionMessage)
@@ -115,39 +109,34 @@ func TestNewestVersionOfService(t *testing.T) {
 		return aService("a", "web", func(s *corev1.Service) { s.ResourceVersion = v })
 	}
 	c, _ := idleController(t)
-	k := KeyOf(version("1"))
-	newest := func() string { return c.states[k].svc.ResourceVersion }
 	shown := version("1")
-	informer := func(v string) {
-		was := shown
-		shown = version(v)
-		c.serviceUpdated(was, shown)
-	}
+	k := KeyOf(shown)
 	c.ServiceAdded(shown)
-	assert.Equal(t, "1", newest())
-	c.wrote(k, version("2"))
-	assert.Equal(t, "2", newest(), "the informer has the version before")
-	c.wrote(k, version("3"))
-	assert.Equal(t, "3", newest(), "the informer has the one before that")
-	informer("2")
-	assert.Equal(t, "3", newest(), "the informer follows")
-	informer("3")
-	assert.Equal(t, "3", newest())
-	c.wrote(k, version("4"))
-	informer("5")
-	assert.Equal(t, "5", newest(), "somebody else wrote")
-	c.wrote(k, version("4"))
-	assert.Equal(t, "5", newest(), "the answer of a write came late")
-	c.wrote(k, version("10"))
-	informer("9")
-	assert.Equal(t, "10", newest(), "somebody else wrote between two writes of ours")
-	informer("11")
-	assert.Equal(t, "11", newest())
+	for i, step := range []struct{ wrote, informer, want string }{
+		{want: "1"},
+		{wrote: "2", want: "2"},
+		{wrote: "3", want: "3"},
+		{informer: "2", want: "3"}, // it follows
+		{informer: "3", want: "3"},
+		{wrote: "4", informer: "5", want: "5"},   // somebody else wrote
+		{wrote: "4", want: "5"},                  // the answer of a write came late
+		{wrote: "10", informer: "9", want: "10"}, // somebody else wrote between two writes of ours
+		{informer: "11", want: "11"},
+		{wrote: "12", want: "12"},
+	} {
+		if step.wrote != "" {
+			c.wrote(k, version(step.wrote))
+		}
+		if step.informer != "" {
+			c.serviceUpdated(shown, version(step.informer))
+			shown = version(step.informer)
+		}
+		assert.Equal(t, step.want, c.states[k].svc.ResourceVersion, "step %d", i)
+	}
 	c.stateOf(k).touched = true
-	c.wrote(k, version("12"))
 	c.ServiceDeleted(shown)
 	assert.True(t, c.states[k].gone)
-	assert.Equal(t, "12", newest(), "all that is left of it")
+	assert.Equal(t, "12", c.states[k].svc.ResourceVersion, "all that is left of it")
 }
 
 // A Service that wants a load balancer again while its old one is removed is not forgotten.
