@@ -149,6 +149,8 @@ func TestWrongInput(t *testing.T) {
 		`--fault: fault "listzones:error": command "listzones"`:                     {"--fault", "listzones:error"},
 		`port forwarding by nftables needs the data path direct`:                    {"--data-path", "loopback", "--data-path-forwarding", "nftables"},
 		`data path "bridge" is not known; use direct or loopback`:                   {"--data-path", "bridge"},
+		`link br0: only the data path direct uses a link`:                           {"--data-path", "loopback", "--data-path-link", "br0"},
+		`is not known; use relay or nftables`:                                       {"--data-path", "direct", "--data-path-forwarding", "iptables"},
 		`--data-path-members needs --data-path`:                                     {"--data-path-members", "x.yaml"},
 		`--data-path-members nope.yaml: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
 		`unknown command "serve"`:                                                   {"serve"},

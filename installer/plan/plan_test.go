@@ -29,10 +29,10 @@ import (
 )
 
 // scripted is a Previewer that answers by the Service's name.
-type scripted map[string]func() (loadbalancer.Preview, error)
+type scripted map[string]loadbalancer.Preview
 
 func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
-	p, err := s[svc.Name]()
+	p, known := s[svc.Name]
 	p.Service = svc.Namespace + "/" + svc.Name
 	if svc.Spec.Type == corev1.ServiceTypeClusterIP { // what the Service has
 		own := func(id string, port int) plan.Item {
@@ -40,34 +40,27 @@ func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev
 		}
 		p = loadbalancer.Preview{Service: p.Service, Actual: &plan.Actual{Addresses: []plan.Address{{IP: "203.0.113.20", Rules: []plan.Item{own("r1", 80), own("r2", 81)}}}}}
 	}
-	if len(nodes) != 1 {
-		return p, errors.New("the node is not there")
+	if len(nodes) != 1 || !known {
+		return p, errors.New("list addresses: CloudStack is down")
 	}
-	return p, err
+	return p, nil
 }
 
-func previewOf(p loadbalancer.Preview, err error) func() (loadbalancer.Preview, error) {
-	return func() (loadbalancer.Preview, error) { return p, err }
-}
-
-var on20 = plan.On{IP: "203.0.113.20"}
-var previews = scripted{
-	"idle": previewOf(loadbalancer.Preview{}, nil),
-	"web": previewOf(loadbalancer.Preview{Actions: []plan.Step{
-		{Kind: plan.CreateRule, On: on20, Port: 80, Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}},
-		{Kind: plan.UpdateRule, On: on20, ItemID: "r1", Port: 81, Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}},
-		{Kind: plan.DeleteRule, On: on20, ItemID: "r2", Port: 82},
-	}, Notices: []plan.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}}, nil),
-	"api": previewOf(loadbalancer.Preview{Refusal: &plan.RefusalError{
-		Reason: plan.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
-	}}, nil),
-	"broken":  previewOf(loadbalancer.Preview{}, errors.New("list addresses: CloudStack is down")),
-	"pending": previewOf(loadbalancer.Preview{Pending: 1}, nil),
-	"leaving": previewOf(loadbalancer.Preview{
-		Desired: &plan.Desired{Absent: true},
-		Actions: []plan.Step{{Kind: plan.ReleaseAddress, On: plan.On{IP: "203.0.113.21"}}},
-	}, nil),
-}
+var (
+	on20     = plan.On{IP: "203.0.113.20"}
+	previews = scripted{
+		"idle": {}, "pending": {Pending: 1},
+		"web": {Actions: []plan.Step{
+			{Kind: plan.CreateRule, On: on20, Port: 80, Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}},
+			{Kind: plan.UpdateRule, On: on20, ItemID: "r1", Port: 81, Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}},
+			{Kind: plan.DeleteRule, On: on20, ItemID: "r2", Port: 82},
+		}, Notices: []plan.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}},
+		"api": {Refusal: &plan.RefusalError{
+			Reason: plan.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
+		}},
+		"leaving": {Desired: &plan.Desired{Absent: true}, Actions: []plan.Step{{Kind: plan.ReleaseAddress, On: plan.On{IP: "203.0.113.21"}}}},
+	}
+)
 
 func balancer(namespace, name string, change ...func(*corev1.Service)) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -172,13 +165,10 @@ func TestReportAsJSON(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(text, &back))
-	require.Len(t, back.Services, 3)
-	assert.NotNil(t, back.Services[0].Actions, "an empty list, not null")
-	assert.Equal(t, "use another port", back.Services[1].Refusal["remedy"])
-	web := back.Services[2]
-	assert.Equal(t, "shop/web", web.Service)
-	assert.Equal(t, "203.0.113.20", web.Address)
-	require.Len(t, web.Actions, 3)
+	idle, api, web := back.Services[0], back.Services[1], back.Services[2]
+	assert.NotNil(t, idle.Actions, "an empty list, not null")
+	assert.Equal(t, "use another port", api.Refusal["remedy"])
+	assert.Equal(t, "shop/web 203.0.113.20", web.Service+" "+web.Address)
 	assert.Equal(t, "create-rule", web.Actions[0]["kind"])
 	assert.Nil(t, web.Actions[0]["heldByPolicy"])
 	assert.Equal(t, true, web.Actions[2]["heldByPolicy"])

@@ -21,7 +21,6 @@ import (
 
 // fakeJobs is a server with jobs that end at a time of the bubble's clock.
 type fakeJobs struct {
-	clk      clock.RealClock
 	mu       sync.Mutex
 	ends     map[string]time.Time
 	failed   map[string]bool
@@ -43,19 +42,13 @@ func newFakeJobs() *fakeJobs {
 func (f *fakeJobs) add(id string, lasts time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ends[id] = f.clk.Now().Add(lasts)
-}
-
-func (f *fakeJobs) set(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
+	f.ends[id] = time.Now().Add(lasts)
 }
 
 func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.polls = append(f.polls, f.clk.Now())
+	f.polls = append(f.polls, time.Now())
 	f.queries[id]++
 	if err := f.queryErr[id]; err != nil {
 		return nil, err
@@ -65,7 +58,7 @@ func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
 		return nil, &Error{Kind: KindNotFound, Command: commandQueryJob, HTTPCode: 431, Text: "entity does not exist"}
 	}
 	j := jobJSON{ID: id}
-	if !f.clk.Now().Before(end) {
+	if !time.Now().Before(end) {
 		j.Status, j.Result = 1, []byte(`{"success":true}`)
 		if f.failed[id] {
 			j.Status, j.ResultCode, j.Result = 2, 530, []byte(`{"errorcode":530,"errortext":"Failed to assign load balancer rule"}`)
@@ -77,14 +70,14 @@ func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
 func (f *fakeJobs) runningJobs(context.Context) (map[string]struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.polls = append(f.polls, f.clk.Now())
+	f.polls = append(f.polls, time.Now())
 	f.lists++
 	if f.listErr != nil {
 		return nil, f.listErr
 	}
 	running := map[string]struct{}{}
 	for id, end := range f.ends {
-		if f.clk.Now().Before(end) && !f.unlisted[id] {
+		if time.Now().Before(end) && !f.unlisted[id] {
 			running[id] = struct{}{}
 		}
 	}
@@ -131,13 +124,30 @@ func (f *fakeJobs) succeed(t *testing.T, w *JobWaiter, ids ...string) {
 	}
 }
 
+// wait waits for jobs in the background until stop.
+func (f *fakeJobs) wait(t *testing.T, w *JobWaiter) (wait func(ids ...string), stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	return func(ids ...string) {
+			for _, id := range ids {
+				f.add(id, time.Hour)
+				wg.Go(func() { _, _ = w.Wait(ctx, "createTags", id) })
+			}
+			synctest.Wait()
+		}, func() {
+			cancel()
+			wg.Wait()
+		}
+}
+
 // waiterTest runs a test in a bubble, with a waiter of a server with jobs.
 func waiterTest(t *testing.T, timeout time.Duration, test func(t *testing.T, f *fakeJobs, w *JobWaiter)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeJobs()
-		test(t, f, newJobWaiter(f.queryJob, f.runningJobs, f.clk, timeout))
+		test(t, f, newJobWaiter(f.queryJob, f.runningJobs, clock.RealClock{}, timeout))
 	})
 }
 
@@ -149,7 +159,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 			ids = append(ids, id)
 			f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
 		}
-		start := f.clk.Now()
+		start := time.Now()
 		f.succeed(t, w, ids...)
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -171,24 +181,13 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
 	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.listErr = &Error{Kind: KindTransient, Text: "down"}
-		f.add("a", time.Hour)
-		f.add("b", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wait := func(id string) {
-			wg.Go(func() { _, _ = w.Wait(ctx, "createTags", id) })
-		}
-		wait("a")
-		wait("b")
-		synctest.Wait()
+		wait, stop := f.wait(t, w)
+		wait("a", "b")
 		for i := range 20 { // a new job every 100 ms must not make polls more frequent
-			id := "new-" + strconv.Itoa(i)
-			f.add(id, time.Hour)
-			wait(id)
+			wait("new-" + strconv.Itoa(i))
 			time.Sleep(100 * time.Millisecond)
 		}
-		cancel()
-		wg.Wait()
+		stop()
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for i := 1; i < len(f.polls); i++ {
@@ -200,20 +199,16 @@ func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
 
 func TestIntervalGrowsAndIsResetByANewJob(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
-		f.add("a", time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "a") })
+		wait, stop := f.wait(t, w)
+		wait("a")
 		time.Sleep(30 * time.Second)
 		first := f.total()
 		require.Less(t, first, 30, "the interval grows to 2 s")
 		require.Greater(t, first, 15)
-		f.add("b", time.Hour)
-		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "b") })
+		wait("b")
 		time.Sleep(time.Second)
 		require.GreaterOrEqual(t, f.total()-first, 3, "a new job is asked for soon")
-		cancel()
-		wg.Wait()
+		stop()
 	})
 }
 
@@ -265,17 +260,15 @@ func TestPassingPollErrorsFailNobody(t *testing.T) {
 		f.add("a", time.Second)
 		f.add("b", time.Second)
 		f.listErr = &Error{Kind: KindTransient, Text: "connection refused"}
-		go func() {
-			for f.total() < 3 {
-				time.Sleep(time.Millisecond)
-			}
-			f.set(func() { f.listErr = nil; f.queryErr["a"] = &Error{Kind: KindThrottled, Text: "slow down"} })
-			for f.total() < 6 {
-				time.Sleep(time.Millisecond)
-			}
-			f.set(func() { delete(f.queryErr, "a") })
-		}()
+		f.queryErr["a"] = &Error{Kind: KindThrottled, Text: "slow down"}
+		time.AfterFunc(2*time.Second, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.listErr = nil
+			delete(f.queryErr, "a")
+		})
 		f.succeed(t, w, "a", "b")
+		require.Greater(t, f.total(), 6)
 	})
 }
 
@@ -369,10 +362,10 @@ func TestFirstPollComesWhenTheJobIsDue(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		wait := func(id string, lasts, due time.Duration) time.Duration {
 			f.add(id, lasts)
-			begun := f.clk.Now()
+			begun := time.Now()
 			_, err := w.Await(t.Context(), Await{Command: "createTags", JobID: id, Due: &due})
 			require.NoError(t, err)
-			return f.clk.Since(begun)
+			return time.Since(begun)
 		}
 		require.Equal(t, 50*time.Millisecond, wait("short", 40*time.Millisecond, 50*time.Millisecond))
 		require.Equal(t, minPoll, wait("at once again", 40*time.Millisecond, 50*time.Millisecond))
@@ -387,16 +380,16 @@ func TestResultOfAJobThatHasEnded(t *testing.T) {
 		f.add("failed", 0)
 		f.failed["failed"] = true
 		f.add("runs", time.Second)
-		begun := f.clk.Now()
+		begun := time.Now()
 		job, err := w.Result(t.Context(), "createTags", "done")
 		require.NoError(t, err)
 		require.Equal(t, JobSucceeded, job.Status)
 		_, err = w.Result(t.Context(), "assignToLoadBalancerRule", "failed")
 		require.True(t, IsKind(err, KindJobFailed), "%v", err)
-		require.Zero(t, f.clk.Since(begun))
+		require.Zero(t, time.Since(begun))
 		_, err = w.Result(t.Context(), "createTags", "runs")
 		require.NoError(t, err, "it is waited for")
-		require.GreaterOrEqual(t, f.clk.Since(begun), time.Second)
+		require.GreaterOrEqual(t, time.Since(begun), time.Second)
 	})
 }
 
@@ -418,18 +411,12 @@ func TestJobErrors(t *testing.T) {
 		"cancelled":             {jobJSON{Status: 3}, KindJobFailed, 0, "cancelled", true},
 		"from the future":       {jobJSON{Status: 9}, KindUnknown, 0, "unknown status 9", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tc.json.state("j", nil)
-			require.True(t, s.ended())
-			e := asError(t, s.err("createTags"))
-			require.Equal(t, tc.kind, e.Kind)
-			require.Equal(t, tc.code, e.HTTPCode)
-			require.Equal(t, "j", e.JobID)
-			require.Equal(t, "createTags", e.Command)
-			require.Equal(t, tc.happened, e.MayHaveHappened)
-			require.Contains(t, e.Error(), tc.text)
-		})
+		s := tc.json.state("j", nil)
+		require.True(t, s.ended())
+		e := asError(t, s.err("createTags"))
+		want := Error{Kind: tc.kind, HTTPCode: tc.code, JobID: "j", Command: "createTags", MayHaveHappened: tc.happened, Text: e.Text, Err: e.Err}
+		require.Equal(t, want, *e, name)
+		require.Contains(t, e.Error(), tc.text)
 	}
 	s := (&jobJSON{Status: 1, Result: []byte(`{"success":true}`)}).state("j", nil)
 	require.NoError(t, s.err("x"))

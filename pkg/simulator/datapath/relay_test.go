@@ -146,18 +146,3 @@ func TestRelay(t *testing.T) {
 		return !open
 	})
 }
-
-func TestForwardingModes(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ mode, path, want string }{
-		{"", Loopback, ""}, {Relay, Direct, ""}, {NFTables, Direct, ""},
-		{NFTables, Loopback, "needs the data path direct"}, {"iptables", Direct, "is not known; use relay or nftables"},
-	} {
-		_, err := newForwarding(c.mode, c.path)
-		if c.want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorContains(t, err, c.want)
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io/fs"
-	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -88,50 +87,4 @@ func TestFilesAreSafe(t *testing.T) {
 		require.True(t, loaded[name], "nothing loads %s", name)
 	}
 	require.Less(t, total, 144<<10, "the binaries grow by all of it")
-}
-
-// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser leaves single
-// symbols and hatched boxes to people.
-func TestContrast(t *testing.T) {
-	t.Parallel()
-	css, err := fs.ReadFile(Files(), "app.css")
-	require.NoError(t, err)
-	light, dark, found := strings.Cut(string(css), "@media (prefers-color-scheme: dark)")
-	require.True(t, found)
-	for name, part := range map[string]string{"light": light, "dark": dark} {
-		colour := map[string]string{}
-		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(part, -1) {
-			colour[m[1]] = m[2]
-		}
-		pairs := [][2]string{{"accent", "card"}, {"accent", "back"}, {"text", "card"}, {"text", "back"}, {"soft", "card"}, {"soft", "back"}}
-		for _, tone := range []string{"ok", "pending", "warning", "error", "orphan", "foreign"} {
-			pairs = append(pairs, [2]string{tone, tone + "-back"}, [2]string{tone, "card"}, [2]string{tone, "back"}, [2]string{"text", tone + "-back"})
-		}
-		for _, p := range pairs {
-			require.GreaterOrEqual(t, contrast(t, colour[p[0]], colour[p[1]]), 4.5, "%s: %s on %s", name, p[0], p[1])
-		}
-	}
-}
-
-// contrast returns the ratio of two colours as WCAG defines it.
-func contrast(t *testing.T, a, b string) float64 {
-	t.Helper()
-	luminance := func(colour string) float64 {
-		rgb, err := hex.DecodeString(colour)
-		require.NoError(t, err)
-		require.Len(t, rgb, 3)
-		sum := 0.0
-		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-			c := float64(rgb[i]) / 255
-			if c <= 0.04045 {
-				c /= 12.92
-			} else {
-				c = math.Pow((c+0.055)/1.055, 2.4)
-			}
-			sum += weight * c
-		}
-		return sum
-	}
-	x, y := luminance(a), luminance(b)
-	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +30,6 @@ type env struct {
 	t           *testing.T
 	page        *Page
 	key, secret string
-	client      *cloudstack.Client
 }
 
 func newEnv(t *testing.T) *env {
@@ -39,13 +39,12 @@ func newEnv(t *testing.T) *env {
 	e := &env{Cloud: testenv.New(t, world, simulator.Options{}), t: t}
 	e.page = New(e.Simulator)
 	e.key, e.secret, _ = e.Keys("k8s-owner")
-	e.client = e.Client(e.key, e.secret)
 	return e
 }
 
 // list makes a call.
 func (e *env) list() error {
-	_, err := e.client.ListNetworks(e.t.Context(), cloudstack.NetworkQuery{})
+	_, err := e.Client(e.key, e.secret).ListNetworks(e.t.Context(), cloudstack.NetworkQuery{})
 	return err
 }
 
@@ -69,47 +68,34 @@ func enabled(s model.Snapshot, name string) bool {
 	return false
 }
 
-// A fault that is switched on at the page makes a real call fail, until it is switched off.
-func TestFaultByClick(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.list())
-	require.NoError(t, e.set("error", true))
-	require.ErrorContains(t, e.list(), "530")
-	s := e.shown()
-	assert.True(t, enabled(s, "error"))
-	assert.True(t, s.Timeline[0].Warning)
-	assert.Equal(t, "k8s-owner refused with 530", s.Timeline[0].Caller+" "+s.Timeline[0].Message)
-	require.NoError(t, e.set("error", true), "twice is once")
-	require.Len(t, e.Faults(), 1)
-	require.NoError(t, e.set("error", false))
-	require.NoError(t, e.list())
-
-	// A fault that was armed elsewhere is shown, and can only be switched off.
-	f, err := simulator.ParseFault("listNetworks:error:code=531")
-	require.NoError(t, err)
-	name := armedPrefix + "3"
-	require.Equal(t, 3, e.Arm(f))
-	require.ErrorContains(t, e.list(), "531")
-	assert.True(t, enabled(e.shown(), name))
-	require.ErrorContains(t, e.set(name, true), "armed elsewhere")
-	require.NoError(t, e.set(name, false))
-	require.NoError(t, e.list())
-	for _, unknown := range []string{name, "nothing", armedPrefix + "0", armedPrefix + "x"} {
-		require.ErrorIs(t, e.set(unknown, false), server.ErrUnknown, unknown)
-	}
-}
-
-func TestEverySwitchWorks(t *testing.T) {
+func TestFaults(t *testing.T) {
 	e := newEnv(t)
 	for _, s := range switches {
 		require.NoError(t, e.set(s.name, true), s.name)
 		shown := e.shown()
 		require.True(t, enabled(shown, s.name), s.name)
 		require.Len(t, shown.Faults, len(switches), "the page's own faults are not shown twice")
+		require.NoError(t, e.set(s.name, true), "twice is once")
+		require.Len(t, e.Faults(), 1)
 		require.NoError(t, e.set(s.name, false))
 	}
 	require.Empty(t, e.Faults())
 	require.ErrorContains(t, e.page.SetSpeed(t.Context(), 0.0001), "between 0.01 and 100")
+
+	// A fault that was armed elsewhere is shown, and can only be switched off.
+	f, err := simulator.ParseFault("listNetworks:error:code=531")
+	require.NoError(t, err)
+	name := armedPrefix + strconv.Itoa(e.Arm(f))
+	require.ErrorContains(t, e.list(), "531")
+	assert.True(t, enabled(e.shown(), name))
+	assert.True(t, e.shown().Timeline[0].Warning)
+	require.ErrorContains(t, e.set(name, true), "armed elsewhere")
+	require.NoError(t, e.set(name, false))
+	require.NoError(t, e.list())
+	for _, unknown := range []string{name, "nothing", armedPrefix + "0", armedPrefix + "x"} {
+		require.ErrorIs(t, e.set(unknown, false), server.ErrUnknown, unknown)
+	}
+
 	// What can hit only once is off again afterwards.
 	require.NoError(t, e.set("restart", true))
 	require.NoError(t, e.list())
