@@ -32,7 +32,7 @@ type act struct {
 var acts = []act{
 	{"controller killed", 2, func(r *run) bool { r.start(); return true }}, // the first, which the second half leaves out
 	{"Service made", 10, (*run).create},
-	{"Service deleted", 5, (*run).remove},
+	{"Service deleted", 5, service((*run).remove)},
 	{"port added", 10, edit("+8000", "+8001", "+8002", "+8003", "+8004", "+8005")},
 	{"port removed", 10, edit("-8000", "-8001", "-8002", "-8003", "-8004", "-8005")},
 	{"PROXY protocol toggled", 5, edit("proxy-protocol=true", "-proxy-protocol")},
@@ -40,10 +40,10 @@ var acts = []act{
 	{"algorithm changed", 3, edit("affinity=None algorithm=leastconn", "algorithm=source", "affinity=None algorithm=roundrobin", "-algorithm")},
 	{"session affinity toggled", 5, edit("affinity=ClientIP -algorithm", "affinity=None")},
 	{"traffic policy toggled", 4, edit("policy=Local", "policy=Cluster")},
-	{"endpoints moved", 3, func(r *run) bool { name, ok := r.any(); return ok && r.placeEndpoints(name) }},
+	{"endpoints moved", 3, service((*run).placeEndpoints)},
 	{"node joined", 4, (*run).join},
-	{"node left", 3, (*run).leave},
-	{"VM destroyed", 1, (*run).destroy},
+	{"node left", 3, node((*run).leave)},
+	{"VM destroyed", 1, node((*run).destroy)},
 	{"CloudStack restarted", 1, func(r *run) bool { r.env.Cloud.Restart(managementUp); return true }},
 }
 
@@ -67,12 +67,8 @@ func port(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev
 
 // edit makes one of some changes, as script.Change has them, of one of the Services.
 func edit(changes ...string) func(*run) bool {
-	return func(r *run) (changed bool) {
-		name, ok := r.any()
+	return service(func(r *run, name string) (changed bool) {
 		words := strings.Fields(changes[r.random.IntN(len(changes))])
-		if !ok {
-			return false
-		}
 		services := r.env.Client.CoreV1().Services(testenv.Namespace)
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes Services as well
 			was := must.Get(services.Get(r.Context(), name, metav1.GetOptions{}))
@@ -91,7 +87,7 @@ func edit(changes ...string) func(*run) bool {
 		}
 		must.OK(err)
 		return changed
-	}
+	})
 }
 
 func (r *run) create() bool {
@@ -106,23 +102,20 @@ func (r *run) create() bool {
 	return r.placeEndpoints(svc.Name)
 }
 
-func (r *run) remove() bool {
-	name, ok := r.any()
-	if ok {
-		delete(r.services, name)
-		must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
-		must.OK(r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
-	}
-	return ok
+func (r *run) remove(name string) bool {
+	delete(r.services, name)
+	must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+	must.OK(r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+	return true
 }
 
-// any chooses a Service. It sorts the names: with the random order of a map, runs with the same seed would differ.
-func (r *run) any() (string, bool) {
-	names := slices.Sorted(maps.Keys(r.services))
-	if len(names) == 0 {
-		return "", false
+// service does something to one of the Services. It sorts the names: with the random order of a map, runs with the same seed would
+// differ.
+func service(do func(*run, string) bool) func(*run) bool {
+	return func(r *run) bool {
+		names := slices.Sorted(maps.Keys(r.services))
+		return len(names) > 0 && do(r, names[r.random.IntN(len(names))])
 	}
-	return names[r.random.IntN(len(names))], true
 }
 
 // placeEndpoints chooses nodes at random among those that are never removed: the members of rules with externalTrafficPolicy Local.
@@ -156,34 +149,29 @@ func (r *run) join() bool {
 	return true
 }
 
-// removableNode chooses a node to remove. At least fewestNodes remain, and so do w1 and w2, the members of foreign rules.
-func (r *run) removableNode() (string, bool) {
-	if len(r.nodes) <= fewestNodes {
-		return "", false
+// node removes one of the nodes. At least fewestNodes remain, and so do w1 and w2, the members of foreign rules.
+func node(remove func(*run, string)) func(*run) bool {
+	return func(r *run) bool {
+		if len(r.nodes) <= fewestNodes {
+			return false
+		}
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.nodes)), func(n string) bool { return n == "w1" || n == "w2" })
+		name := names[r.random.IntN(len(names))]
+		delete(r.nodes, name)
+		remove(r, name)
+		return true
 	}
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.nodes)), func(n string) bool { return n == "w1" || n == "w2" })
-	name := names[r.random.IntN(len(names))]
-	delete(r.nodes, name)
-	return name, true
 }
 
-func (r *run) leave() bool {
-	name, ok := r.removableNode()
-	if ok {
-		r.spare = append(r.spare, name)
-		must.OK(r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
-	}
-	return ok
+func (r *run) leave(name string) {
+	r.spare = append(r.spare, name)
+	must.OK(r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
 }
 
 // destroy destroys a node's VM, as its owner can, and deploys a new one.
-func (r *run) destroy() bool {
-	name, ok := r.removableNode()
-	if ok {
-		must.OK(r.env.Destroy(r.Context(), name))
-		fresh := fmt.Sprint("n", r.done["VM destroyed"])
-		r.spare = append(r.spare, fresh)
-		must.OK(r.env.Deploy(r.Context(), fresh))
-	}
-	return ok
+func (r *run) destroy(name string) {
+	must.OK(r.env.Destroy(r.Context(), name))
+	fresh := fmt.Sprint("n", r.done["VM destroyed"])
+	r.spare = append(r.spare, fresh)
+	must.OK(r.env.Deploy(r.Context(), fresh))
 }
