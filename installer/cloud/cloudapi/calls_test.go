@@ -95,27 +95,6 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-func TestClusterOperations(t *testing.T) {
-	t.Parallel()
-	on := true
-	for name, tc := range map[string]struct{ got, want cloudstack.Params }{
-		"create cluster": {CreateClusterRequest{
-			Name: "n", ZoneID: "z", VersionID: "v", OfferingID: "o", ControlNodes: 3, Size: 2, ProjectID: "p", NetworkID: "net", KeyPair: "k",
-			ExternalLBAddress: "203.0.113.7", WorkerOfferingID: "w", RootDiskGiB: 20, EnableCSI: true,
-		}.Params(), cloudstack.Params{"clustertype": "CloudManaged", "name": "n", "zoneid": "z", "kubernetesversionid": "v", "serviceofferingid": "o",
-			"controlnodes": "3", "size": "2", "projectid": "p", "networkid": "net", "keypair": "k", "externalloadbalanceripaddress": "203.0.113.7",
-			"nodeofferings[0].node": "worker", "nodeofferings[0].offering": "w", "noderootdisksize": "20", "enablecsi": "true"}},
-		"scale cluster": {ScaleClusterRequest{ID: "k", Size: 4}.Params(), cloudstack.Params{"id": "k", "size": "4"}},
-		"autoscale cluster": {ScaleClusterRequest{ID: "k", Autoscaling: &on, MinSize: 1, MaxSize: 5}.Params(),
-			cloudstack.Params{"id": "k", "autoscalingenabled": "true", "minsize": "1", "maxsize": "5"}},
-		"offerings of a cluster": {ScaleClusterRequest{ID: "k", ControlOfferingID: "c", WorkerOfferingID: "w"}.Params(), cloudstack.Params{
-			"id": "k", "nodeofferings[0].node": "control", "nodeofferings[0].offering": "c", "nodeofferings[1].node": "worker", "nodeofferings[1].offering": "w",
-		}},
-	} {
-		require.Equal(t, tc.want, tc.got, name)
-	}
-}
-
 func TestSecretsArePrintedRedacted(t *testing.T) {
 	t.Parallel()
 	keys := Keys{APIKey: testPassword, SecretKey: testPassword}
@@ -126,16 +105,6 @@ func TestSecretsArePrintedRedacted(t *testing.T) {
 			require.NotContains(t, text, fmt.Sprintf("%x", "canary"))
 		}
 	}
-}
-
-func TestListClusterEvents(t *testing.T) {
-	t.Parallel()
-	f := always(`{"x":{"count":1,"event":[{"id":"1","type":"KUBERNETES.CLUSTER.CREATE","level":"ERROR","state":"Completed","description":"d","username":"u"}]}}`)
-	events, err := f.client(t).ListClusterEvents(t.Context(), "k", "p")
-	require.NoError(t, err)
-	require.Equal(t, []Event{{ID: "1", Type: "KUBERNETES.CLUSTER.CREATE", Level: "ERROR", State: "Completed", Description: "d", Username: "u"}}, events)
-	form := f.form()
-	require.Equal(t, []string{"KubernetesCluster", "k", "p"}, []string{form.Get("resourcetype"), form.Get("resourceid"), form.Get("projectid")})
 }
 
 // Administrators see limits as the word Unlimited, and some roles see none at all.

@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -127,17 +128,6 @@ func TestSecurityInstallPlacesPods(t *testing.T) {
 	}
 }
 
-func TestInstallNeedsConsent(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.Yes = false
-	var missing *report.Error
-	require.ErrorAs(t, e.installer(t, e.admin()).Run(t.Context()), &missing)
-	require.Contains(t, missing.Remedy(), "--yes")
-	require.Zero(t, e.cloud.Ledger().Count("createUser", "registerUserKeys"))
-	require.Zero(t, e.Releases.Applied)
-}
-
 func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -213,18 +203,6 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// A disk that is full is seen before anything is changed.
-func TestInstallWithoutAJournal(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.Journal = "/dev/full"
-	for _, o := range []Config{e.keys(t), e.admin()} {
-		testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "no space left on device; nothing has been changed", "--journal", report.ExitFailure)
-	}
-	require.Zero(t, e.cloud.Ledger().Count("createUser"))
-	requireOnlyTheList(t, e.Kube.Actions())
-}
-
 // A controller that does not run: the error says why, Events and its log are shown without the keys, and no node is touched.
 func TestControllerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
@@ -297,4 +275,12 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 			e.requireNoSecrets(t)
 		})
 	}
+}
+
+// The role allows what an entry in CloudStack's UI needs if the controller is asked to keep one, and not otherwise.
+func TestRoleAllowsTheEntry(t *testing.T) {
+	t.Parallel()
+	without, with := &run{Config: &Config{}}, &run{Config: &Config{Values: map[string]any{"registerCluster": "prod"}}}
+	require.Subset(t, with.roleCommands(), registration.Commands)
+	require.NotSubset(t, without.roleCommands(), registration.Commands)
 }

@@ -41,20 +41,6 @@ func (e *env) testing(phase corev1.PodPhase, log string) {
 	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) { return log, nil }
 }
 
-func TestInstallTestsItselfInTheCluster(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	in := e.installer(t, e.keys(t))
-	e.testing(corev1.PodSucceeded, "ok       API       takes the keys\nwarning  role      may not list zones\n")
-	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
-	require.Contains(t, e.Stderr.String(), "self-test in the cluster: passed in Pod x-self-test on node n1")
-	require.Contains(t, e.Stderr.String(), "API: takes the keys")
-	require.Contains(t, e.Stderr.String(), "role: may not list zones")
-	pods, err := e.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, pods.Items)
-}
-
 // What does not work in the cluster is found before anybody's place is taken.
 func TestInstallWhoseSelfTestFails(t *testing.T) {
 	t.Parallel()
@@ -159,15 +145,6 @@ func waiting() corev1.PodStatus {
 	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
 	}}}
-}
-
-func TestSelfTestOfAnotherKind(t *testing.T) {
-	t.Parallel()
-	for manifest, bad := range map[string]bool{"kind: Job\nmetadata: {name: x}": false, "{": true} {
-		passed, err := (&run{Env: &engine.Env{}}).runTest(t.Context(), manifest)
-		require.Empty(t, passed)
-		require.Equal(t, bad, err != nil)
-	}
 }
 
 // ^C ends the wait and still takes the Pod away.

@@ -4,7 +4,6 @@
 package install
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -16,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
@@ -96,12 +93,10 @@ func TestInstallTakesOver(t *testing.T) {
 			t.Parallel()
 			e, notes := takenEnv(t, state, leftby.ApacheObjects()...)
 			before := e.rules(t)
+			testenv.RequireRefusal(t, e.installer(t, Config{}).Run(t.Context()), "", "--accept default/", 3)
+			require.Empty(t, notes(), "without consent nothing is changed")
 			e.install(t, e.taking(t))
 			requireKept(t, before, e.rules(t))
-			require.Contains(t, e.Stderr.String(), "found Deployment kube-system/cloud-controller-manager, another provider for CloudStack (apache")
-			require.Contains(t, e.Stderr.String(), "the protocol of port 8080 changes", "--yes shows what it agrees to")
-			require.Contains(t, e.Stdout.String(), "Took the place of Deployment kube-system/cloud-controller-manager.")
-			require.Contains(t, e.Stdout.String(), "--accept all --pin all")
 			if state == leftby.Apache {
 				require.Equal(t, "upstream", e.Releases.Release().Values["instanceTypeFormat"], "nodes keep the form of their labels")
 			}
@@ -124,26 +119,6 @@ func TestInstallTakesOver(t *testing.T) {
 	}
 }
 
-// Without somebody's consent nothing is changed, and the flags are named.
-func TestInstallWithoutConsent(t *testing.T) {
-	t.Parallel()
-	for name, dry := range map[string]bool{"unattended": false, "dry run": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-			o := e.taking(t)
-			o.Accept, o.Pin = nil, nil
-			e.DryRun, e.Yes = dry, !dry
-			testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "", "--accept default/", 3)
-			require.Contains(t, e.Said(), "the protocol of port 8080 changes from tcp to tcp-proxy")
-			require.Empty(t, notes())
-			for _, call := range e.cloud.Ledger().Calls() {
-				require.Regexp(t, "^list", call.Command)
-			}
-		})
-	}
-}
-
 // A login makes the user before its keys can compare anything: that is said before, and the cluster stays as it is.
 func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
@@ -159,54 +134,12 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
 }
 
-func TestInstallAsksAboutTheTakeover(t *testing.T) {
-	t.Parallel()
-	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := e.taking(t)
-	o.Pin, o.Accept = nil, nil
-	// "keep the current state" is the first choice where there is one, else "agree".
-	e.Answers("1", "yes")
-	e.install(t, o)
-	require.Contains(t, e.Stderr.String(), "Services that would change: default/documented")
-	require.Contains(t, e.Stderr.String(), `(--pin keeps it: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
-	require.Contains(t, e.Stdout.String(), "--pin default/documented", "the flag line repeats the answers")
-	require.Contains(t, e.Stdout.String(), "Back to it:  csccm takeover --undo\n")
-	require.Contains(t, e.Stdout.String(), "When nobody goes back to it:  kubectl -n kube-system delete deployment cloud-controller-manager\n")
-	e.requireStopped(t)
-}
-
 // requireStopped wants the old controller to be there, with no Pods.
 func (e *env) requireStopped(t *testing.T) {
 	t.Helper()
 	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, *d.Spec.Replicas)
-}
-
-// The checks before the install know whose place is taken; those after it do not let him pass.
-func TestChecksKnowWhoIsReplaced(t *testing.T) {
-	t.Parallel()
-	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-	in := e.installer(t, e.taking(t))
-	replaced := map[check.Phase][]check.Object{}
-	checks := in.checks
-	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
-		replaced[sel.Phase] = env.Replaces
-		return checks(ctx, env, sel, progress)
-	}
-	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
-	require.Equal(t, []check.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"}}, replaced[check.PhasePreflight])
-	require.Empty(t, replaced[check.PhaseInstalled])
-}
-
-func TestTakeoverPlanAsJSON(t *testing.T) {
-	t.Parallel()
-	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-	e.Yes, e.DryRun, e.Output = false, true, "json"
-	e.install(t, e.taking(t))
-	require.EqualValues(t, takeover.OursFirst, e.planned(t, "Order")[0].Details)
-	require.Len(t, e.planned(t, "Service"), 6)
-	require.Contains(t, e.planned(t, "Helm")[0].Lines, "instanceTypeFormat: upstream")
 }
 
 // Whatever write to the cluster is the last one of an install that takes over, the next run completes:

@@ -4,18 +4,13 @@
 package install
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // usesNetwork is a cluster with a Service that the default policy refuses, and its rules.
@@ -53,38 +48,12 @@ func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 	require.Contains(t, e.Releases.Release().Manifest, `\"allow\":[\"shop\"]`)
 }
 
-func TestRefused(t *testing.T) {
+func TestPolicyOfAChart(t *testing.T) {
 	t.Parallel()
-	manifest := func(flag string) string {
-		return "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
+	for flag, says := range map[string]string{"": "", `, '--tenancy={'`: "tenancy"} { // none, and one that cannot be read
+		manifest := "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
+		warned, err := refused(t.Context(), nil, manifest)
+		require.Empty(t, warned)
+		require.Equal(t, says != "", err != nil)
 	}
-	const policy = `, '--tenancy={"annotations":{"network":{"deny":true}}}'`
-	service := func(namespace, key string, addresses ...corev1.LoadBalancerIngress) *corev1.Service {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{key: "n"}}}
-		s.Spec.Type, s.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, addresses
-		return s
-	}
-	web, next := service("a", annotation.Prefix+"network", corev1.LoadBalancerIngress{IP: "192.0.2.1"}), service("b", annotation.Prefix+"network")
-	plain := service("c", "other", corev1.LoadBalancerIngress{IP: "192.0.2.2"})
-	for name, tt := range map[string]struct {
-		manifest string
-		lines    []string
-	}{
-		"a chart without a policy": {manifest(""), nil},
-		"refused":                  {manifest(policy), []string{"Service a/web is refused: ", "Service b/web is refused; it has no address yet: "}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var said bytes.Buffer
-			e := &engine.Env{Cluster: cluster.NewForTest(fakekube.New(web, next, plain)), Progress: report.NewProgress(&said, report.Style{}, nil)}
-			warned, err := refused(t.Context(), e, tt.manifest)
-			require.NoError(t, err)
-			require.Len(t, warned, len(tt.lines))
-			for _, line := range tt.lines {
-				require.Contains(t, said.String(), line)
-			}
-		})
-	}
-	_, err := refused(t.Context(), nil, manifest(`, '--tenancy={'`))
-	require.ErrorContains(t, err, "tenancy")
 }

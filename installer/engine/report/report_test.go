@@ -5,11 +5,7 @@ package report
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,29 +64,8 @@ func TestDetectOnPseudoTerminal(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
 	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: 47}))
-	s := Detect(slave, ColorAuto, env("TERM", "xterm"))
-	require.Equal(t, Style{Color: true, Unicode: true, TTY: true, Width: 47}, s)
-
-	file, err := os.Create(t.TempDir() + "/out")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = file.Close() })
-	require.Equal(t, Style{Unicode: true}, Detect(file, ColorAuto, env("TERM", "xterm")))
+	require.Equal(t, Style{Color: true, Unicode: true, TTY: true, Width: 47}, Detect(slave, ColorAuto, env("TERM", "xterm")))
 	require.Equal(t, Style{Unicode: true}, Detect(&bytes.Buffer{}, ColorAuto, env()))
-}
-
-func TestPaintAndSymbols(t *testing.T) {
-	t.Parallel()
-	plain := Style{}
-	for _, p := range []Paint{Plain, Good, Caution, Bad, Faint, Strong} {
-		require.Equal(t, "x", plain.Paint(p, "x"))
-	}
-	require.Equal(t, terminal.Own("\x1b[31m")+"x"+terminal.Own("\x1b[0m"), Style{Color: true}.Paint(Bad, "x"))
-	require.Empty(t, Style{Color: true}.Paint(Bad, ""))
-	for _, s := range []Style{{}, {Unicode: true}} {
-		for _, y := range []Symbol{SymbolOK, SymbolWarning, SymbolFailed, SymbolSkipped, SymbolUnknown, SymbolArrow} {
-			require.Len(t, []rune(s.Symbol(y)), s.SymbolWidth())
-		}
-	}
 }
 
 func TestWrap(t *testing.T) {
@@ -112,41 +87,9 @@ func TestTable(t *testing.T) {
 	require.Equal(t, "NAME            ACTION\nweb             rename to web-tcp-80\na-longer-name   \n", b.String())
 }
 
-func TestExitCodeOfError(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("why")
-	e := &Error{Code: ExitCheckFailed, Err: cause}
-	wrapped := fmt.Errorf("wrapped: %w", e)
-	var coder interface{ ExitCode() int }
-	require.ErrorAs(t, wrapped, &coder)
-	require.Equal(t, 3, coder.ExitCode())
-	require.ErrorIs(t, wrapped, cause)
-	require.False(t, e.Silent())
-	require.True(t, (&Error{Code: 4}).Silent())
-	require.Equal(t, "exit code 4", (&Error{Code: 4}).Error())
-}
-
-// buffer is a bytes.Buffer for a writer in another goroutine.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func TestProgressWithoutTerminal(t *testing.T) {
 	t.Parallel()
-	var out buffer
+	var out bytes.Buffer
 	c := clocktesting.NewFakeClock(time.Unix(0, 0))
 	p := NewProgress(&out, Style{Unicode: true}, c)
 	p.Info("before")
@@ -175,7 +118,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 func TestProgressOnTerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out buffer
+		var out bytes.Buffer
 		p := NewProgress(terminal.Writer(&out), Style{TTY: true, Width: 16}, nil)
 		p.Step("a title that is too long")
 		require.Equal(t, "| a title that ", out.String(), "cut to the width, so that it can be redrawn")
@@ -188,26 +131,9 @@ func TestProgressOnTerminal(t *testing.T) {
 	})
 }
 
-func TestRetitleAndClear(t *testing.T) {
-	t.Parallel()
-	var out buffer
-	p := NewProgress(terminal.Writer(&out), Style{TTY: true, Width: 40}, clocktesting.NewFakeClock(time.Unix(0, 0)))
-	p.Retitle("no step is open")
-	p.Clear()
-	require.Empty(t, out.String())
-	p.Step("one")
-	p.Retitle("one, %d done", 3)
-	require.True(t, strings.HasSuffix(out.String(), "one, 3 done"), "%q", out.String())
-	p.Clear()
-	require.True(t, strings.HasSuffix(out.String(), "\r\x1b[K"), "%q", out.String())
-	p.Done("the step is gone: nothing")
-	p.Close()
-	require.NotContains(t, out.String(), "the step is gone")
-}
-
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	var out buffer
+	var out bytes.Buffer
 	p := NewProgress(&out, Style{Unicode: true, TTY: true}, nil)
 	p.Quiet = true
 	p.Step("x")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/chart"
 
@@ -25,13 +24,9 @@ func TestStamp(t *testing.T) {
 		"without a tag": {"abcdef0-dirty", "0.1.0", "v0.1.0"},
 		"not stamped":   {unstamped, "0.1.0", "v0.1.0"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := &chart.Chart{Metadata: &chart.Metadata{Version: "0.1.0", AppVersion: "v0.1.0"}}
-			stamp(c, tc.version)
-			assert.Equal(t, tc.want, c.Metadata.Version)
-			assert.Equal(t, tc.app, c.Metadata.AppVersion)
-		})
+		c := &chart.Chart{Metadata: &chart.Metadata{Version: "0.1.0", AppVersion: "v0.1.0"}}
+		stamp(c, tc.version)
+		require.Equal(t, []string{tc.want, tc.app}, []string{c.Metadata.Version, c.Metadata.AppVersion}, name)
 	}
 }
 
@@ -55,15 +50,12 @@ func TestLoadWrong(t *testing.T) {
 		"library": {library, "is of type library and cannot be installed"},
 		"garbage": {garbage, "x.tgz: "},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := Load(t.Context(), tc.ref, "", false)
-			require.ErrorContains(t, err, tc.want)
-			var e *report.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, 2, e.ExitCode(), "the command line is wrong")
-			require.Contains(t, e.Remedy(), "--chart")
-		})
+		_, err := Load(t.Context(), tc.ref, "", false)
+		require.ErrorContains(t, err, tc.want, name)
+		var e *report.Error
+		require.ErrorAs(t, err, &e, name)
+		require.Equal(t, 2, e.ExitCode(), "the command line is wrong")
+		require.Contains(t, e.Remedy(), "--chart")
 	}
 }
 
@@ -103,4 +95,36 @@ func TestImagesOfTheChart(t *testing.T) {
 	list := render(nil)
 	again := render(map[string]any{"image": map[string]any{"repository": strings.Split(list[0].Mirror, ":")[0]}})
 	require.Equal(t, list[0].Mirror, again[0].Image)
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	_, err := Template(t.Context(), testNamespace, ApplyRequest{Name: testName, Chart: embedded(t), KubeVersion: "v1.30.0"})
+	require.ErrorContains(t, err, "chart requires kubeVersion: >=1.33.0-0 which is incompatible with Kubernetes v1.30.0")
+
+	_, err = Template(t.Context(), testNamespace, ApplyRequest{Name: testName, Chart: embedded(t)})
+	require.EqualError(t, err, `kubernetes version "": want a version such as v1.37.1`)
+
+	f := newFixture(t)
+	_, err = f.Apply(t.Context(), request(t, map[string]any{"fullnameOverride": "ccm"}))
+	var values *report.Error
+	require.ErrorAs(t, err, &values)
+	require.ErrorContains(t, err, `chart values: fullnameOverride: "ccm" must contain cloud-controller-manager; `)
+	require.NotEmpty(t, values.Remedy())
+	require.Equal(t, report.ExitUsage, values.ExitCode())
+}
+
+func TestParseValues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	require.NoError(t, os.WriteFile(a, []byte("image: {tag: v1, repository: r}\nreplicaCount: 1\n"), 0o600))
+	require.NoError(t, os.WriteFile(b, []byte("image: {tag: v2}\n"), 0o600))
+	got, err := ParseValues([]string{a, b}, []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, []string{"image.tag=20260101"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"image": map[string]any{"tag": "20260101", "repository": "r"}, "replicaCount": float64(1), "hostNetwork": false, "bindAddress": "$(POD_IP)",
+	}, got)
+	_, err = ParseValues([]string{dir + "/none"}, nil, nil)
+	require.ErrorContains(t, err, "chart values: open")
 }

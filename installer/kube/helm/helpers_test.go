@@ -67,16 +67,13 @@ func (f *fixture) logged() string {
 }
 
 // put stores a revision of an earlier operation.
-func (f *fixture) put(t *testing.T, number int, status release.Status, age time.Duration, values map[string]any) {
+func (f *fixture) put(t *testing.T, number int, status release.Status) {
 	t.Helper()
-	at := helmtime.Time{Time: time.Now().Add(-age)}
+	at := helmtime.Time{Time: time.Now().Add(-time.Hour)}
 	require.NoError(t, f.store.Create(&release.Release{
-		Name:      testName,
-		Namespace: testNamespace,
-		Version:   number,
-		Config:    values,
-		Chart:     &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
-		Info:      &release.Info{FirstDeployed: at, LastDeployed: at, Status: status},
+		Name: testName, Namespace: testNamespace, Version: number,
+		Chart: &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
+		Info:  &release.Info{FirstDeployed: at, LastDeployed: at, Status: status},
 	}))
 }
 
