@@ -47,14 +47,6 @@ func CKSWorld(t *testing.T) *simulator.World {
 	return world
 }
 
-// Zone is the id of a zone.
-func (c *Cloud) Zone(t *testing.T, name string) string {
-	t.Helper()
-	zones, err := c.Client(t, "").ListZones(t.Context())
-	require.NoError(t, err)
-	return Named(t, zones, name, func(z cloudstack.Zone) string { return z.Name }).ID
-}
-
 // Named returns the one of a list that has a name.
 func Named[T any](t *testing.T, all []T, want string, name func(T) string) T {
 	t.Helper()
@@ -71,8 +63,11 @@ func (c *Cloud) ClusterRequest(t *testing.T, name string) cloudapi.CreateCluster
 	require.NoError(t, err)
 	offerings, err := api.ListServiceOfferings(t.Context(), "")
 	require.NoError(t, err)
+	zones, err := api.ListZones(t.Context())
+	require.NoError(t, err)
 	return cloudapi.CreateClusterRequest{
-		Name: name, ZoneID: c.Zone(t, "zone-1"), ControlNodes: 1, Size: 2,
+		Name: name, ControlNodes: 1, Size: 2,
+		ZoneID:     Named(t, zones, "zone-1", func(z cloudstack.Zone) string { return z.Name }).ID,
 		VersionID:  Named(t, versions, "1.33.1", func(v cloudapi.KubernetesVersion) string { return v.Semantic }).ID,
 		OfferingID: Named(t, offerings, "node", func(o cloudapi.ServiceOffering) string { return o.Name }).ID,
 	}
@@ -95,7 +90,7 @@ func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateC
 }
 
 // Supplied creates cluster demo in network own-net, which was there before, with an address and a rule of Service default/web.
-func (c *Cloud) Supplied(t *testing.T) (ruleID, address string) {
+func (c *Cloud) Supplied(t *testing.T) (address string) {
 	t.Helper()
 	api := c.Client(t, "")
 	nets, err := api.ListNetworks(t.Context(), cloudstack.NetworkQuery{})
@@ -105,15 +100,16 @@ func (c *Cloud) Supplied(t *testing.T) (ruleID, address string) {
 	require.Equal(t, own.Name, k.NetworkName)
 	ip, err := api.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
 	require.NoError(t, err)
-	_, err = api.Jobs().Wait(t.Context(), "associateIpAddress", ip.JobID)
-	require.NoError(t, err)
 	rule, err := api.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
-		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin",
+		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080,
+		Protocol: "tcp", Algorithm: "roundrobin",
 	})
 	require.NoError(t, err)
-	_, err = api.Jobs().Wait(t.Context(), "createLoadBalancerRule", rule.JobID)
-	require.NoError(t, err)
+	for _, job := range []string{ip.JobID, rule.JobID} {
+		_, err = api.Jobs().Wait(t.Context(), "", job)
+		require.NoError(t, err)
+	}
 	ips, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{ID: ip.ID})
 	require.NoError(t, err)
-	return rule.ID, ips[0].Address
+	return ips[0].Address
 }

@@ -4,9 +4,19 @@
 package cks
 
 import (
+	"context"
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -32,8 +42,6 @@ func TestPick(t *testing.T) {
 	}
 	_, err := pick("version", " with --version", "1.33.1", versions, namesOfVersion)
 	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1"`, "the id of one with --version: 1, 2", report.ExitUsage)
-	_, err = pick("version", "", "x", versions, namesOfVersion)
-	testenv.RequireRefusal(t, err, `there is no version "x"`, "name one of these: new, v1.33.1, v1.33.1-b", report.ExitUsage)
 	_, err = pick("version", "", "x", nil, namesOfVersion)
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
 }
@@ -127,21 +135,15 @@ func TestOver(t *testing.T) {
 		"deleted":                       {Delete, nil, job(cloudstack.JobSucceeded, ""), true, ""},
 		"deleting":                      {Delete, is("Destroying", 2), nil, false, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			over, cause := taskOf(tc.op, is("Running", 2), 5).over(tc.cluster, tc.job)
-			require.Equal(t, tc.over, over)
-			require.Equal(t, tc.cause, cause)
-		})
+		over, cause := taskOf(tc.op, is("Running", 2), 5).over(tc.cluster, tc.job)
+		require.Equal(t, tc.over, over, name)
+		require.Equal(t, tc.cause, cause, name)
 	}
 }
 
 func TestScaleRequest(t *testing.T) {
 	t.Parallel()
-	r, err := (&Options{Autoscaling: "2-5"}).scaleRequest()
-	require.NoError(t, err)
-	require.Equal(t, []any{true, 2, 5}, []any{*r.Autoscaling, r.MinSize, r.MaxSize})
-	r, err = (&Options{Autoscaling: "off"}).scaleRequest()
+	r, err := (&Options{Autoscaling: "off"}).scaleRequest()
 	require.NoError(t, err)
 	require.False(t, *r.Autoscaling)
 	for _, bad := range []string{"3", "5-2", "0-3", "a-b", "2-2"} {
@@ -159,4 +161,73 @@ func TestOfferingsDiffer(t *testing.T) {
 	same := offerings{control: cloudapi.ServiceOffering{ID: "3", Name: "node"}}
 	require.Equal(t, changes{{"offering of control nodes", "node", "node"}}, same.changes(k))
 	require.Empty(t, (&offerings{}).changes(k))
+}
+
+// serviceOf is the service of a simulated CloudStack, with --yes and without a terminal.
+func serviceOf(t *testing.T, cloud *testenv.Cloud) (*Service, *testenv.Env) {
+	t.Helper()
+	e := testenv.New(t)
+	e.Cluster = nil
+	return &Service{Env: e.Env, API: cloud.Client(t, "")}, e
+}
+
+// The Services go first, and the cluster only when the controller has removed their rules, and with them their finalizer.
+func TestDeleteRemovesServices(t *testing.T) {
+	t.Parallel()
+	for name, controller := range map[string]bool{"with a controller": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := testenv.NewCKS(t)
+			// In a network that was there before, with an address and a rule of the Service.
+			web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"}}
+			web.Spec.Type, web.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, []corev1.LoadBalancerIngress{{IP: cloud.Supplied(t)}}
+			s, e := serviceOf(t, cloud)
+			classy := web.DeepCopy() // of another controller, on the same address
+			classy.Name, classy.UID, classy.Spec.LoadBalancerClass = "classy", "2", ptr.To("other.example.org/lb")
+			kube := fake.NewClientset(web, classy)
+			deleted := false
+			kube.PrependReactor("delete", "services", func(ktesting.Action) (bool, runtime.Object, error) {
+				waits := !deleted || !controller // for its finalizer
+				deleted = true
+				return waits, nil, nil
+			})
+			s.Kube = func(string) (kubernetes.Interface, error) { return kube, nil }
+			err := s.Run(t.Context(), Delete, "demo", Options{RemoveServices: true})
+			left, lerr := s.clusters(t.Context())
+			require.NoError(t, lerr)
+			require.Contains(t, e.Said(), "delete Service default/web with its load balancer")
+			require.NotContains(t, e.Said(), "default/classy")
+			if controller {
+				require.NoError(t, err)
+				require.Empty(t, left)
+				return
+			}
+			testenv.RequireRefusal(t, err, "cluster demo was not deleted: of its Services 1 are left after 5m0s, such as default/web", "csccm doctor", 1)
+			require.Len(t, left, 1)
+		})
+	}
+}
+
+// What is installed into a new cluster gets its kubeconfig; a second run goes on where that failed.
+func TestCreateInstalls(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	s, e := serviceOf(t, cloud)
+	var given string
+	broken := errors.New("no Pod of the controller starts")
+	o := Options{Zone: "zone-1", Offering: "node", Install: func(_ context.Context, kubeconfig string) error {
+		given = kubeconfig
+		return broken
+	}}
+	err := s.Run(t.Context(), Create, "demo", o)
+	require.ErrorContains(t, err, "cluster demo runs, but csccm is not ready there, and the same command again goes on with the install: no Pod of the controller starts")
+	require.Contains(t, given, "clusters:")
+	broken = nil
+	require.NoError(t, s.Run(t.Context(), Create, "demo", o))
+	require.Contains(t, e.Stdout.String(), "when it runs, install      csccm")
+	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
+	journal, err := os.ReadFile(e.Journal)
+	require.NoError(t, err)
+	require.Contains(t, string(journal), "installed csccm")
+	require.NotContains(t, string(journal)+e.Said(), "client-key-data")
 }

@@ -4,20 +4,28 @@
 package uninstall
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ktesting "k8s.io/client-go/testing"
 	"k8s.io/cloud-provider/service/helpers"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/registration"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
@@ -30,6 +38,24 @@ func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
 	)...)
 	e.Releases.Kept = []helm.Release{{Name: "cloudstack-ccm", Revision: 2, Status: "deployed", ChartVersion: "1.0.0"}}
 	return e
+}
+
+// hasKeys gives the Secret the keys of a CloudStack, which lists the cluster as prod with one VM.
+func hasKeys(t *testing.T, e *testenv.Env, cloud *testenv.Cloud) *cloudapi.Client {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName},
+		Data:       map[string][]byte{credentials.SecretKey: cloud.Config(t, "").Render()},
+	}
+	_, err := e.Kube.CoreV1().Secrets(testenv.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	owner := cloud.Client(t, "")
+	vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	entry := &registration.Entry{Name: "prod", ClusterID: string(testenv.KubeSystem().UID), ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID)}
+	_, err = registration.Sync(t.Context(), owner.Client, entry)
+	require.NoError(t, err)
+	return owner
 }
 
 func balanced(name string, class *string) *corev1.Service {
@@ -101,11 +127,127 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 func TestUninstallRefuses(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.Yes = false
-	require.ErrorContains(t, Run(t.Context(), e.Env, Options{}), "there is no terminal")
 	e.Answers("no")
 	require.ErrorContains(t, Run(t.Context(), e.Env, Options{}), "nothing was changed: not confirmed")
 	e.Yes, e.Journal = true, "/dev/full"
 	require.ErrorContains(t, Run(t.Context(), e.Env, Options{}), "nothing has been changed")
 	require.NotNil(t, e.Releases.Release())
+}
+
+// The entry in CloudStack's UI goes with the controller. One that cannot be deleted stays.
+func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
+	t.Parallel()
+	const deletes, list = "deleteKubernetesCluster", "listKubernetesClusters"
+	for name, tc := range map[string]struct {
+		kept    bool
+		refused string
+		says    string
+		gone    bool
+	}{
+		"kept by the controller":          {kept: true, refused: "none", says: "delete      entry prod in CloudStack's UI; no VM is changed", gone: true},
+		"no longer kept":                  {refused: "none", says: "delete      entry prod in CloudStack's UI", gone: true},
+		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete      entry prod in CloudStack's UI"},
+		"CloudStack does not list it":     {kept: true, refused: list, says: "delete      Helm release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := testenv.Deployment(1)
+			d.Spec.Template.Spec.Containers[0].Args = []string{"--cloud-provider=external-cloudstack"}
+			if tc.kept {
+				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--register-cluster=prod")
+			}
+			e := newEnv(t, d)
+			cloud := testenv.NewCloud(t, nil)
+			owner := hasKeys(t, e, cloud)
+			unfault := cloud.Inject(simulator.Fault{Command: tc.refused, Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
+			require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
+			unfault()
+			require.Contains(t, e.Stdout.String(), tc.says)
+			require.Nil(t, e.Releases.Release(), "the controller goes in any case")
+			entries, err := owner.ListKubernetesClusters(t.Context(), "")
+			require.NoError(t, err)
+			require.Equal(t, tc.gone, len(entries) == 0)
+			vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+			require.NoError(t, err)
+			require.Len(t, vms, 3, "no VM is touched")
+		})
+	}
+}
+
+// A Pod of somebody else that reads the Secret keeps it; the controller alone may go.
+func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
+	t.Parallel()
+	driver := testenv.ReadyPod("csi-0")
+	driver.Labels = map[string]string{"app": "csi"}
+	driver.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: credentials.SecretName}}}}
+	e := newEnv(t, driver)
+	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
+	testenv.RequireRefusal(t, err, "nothing was changed: others work with these credentials: Pod kube-system/csi-0", "leave out --delete-secret", report.ExitCheckFailed)
+	require.NotNil(t, e.Releases.Release())
+	require.NotNil(t, e.Secret(t, credentials.SecretName))
+	require.NoError(t, Run(t.Context(), e.Env, Options{}))
+	require.Nil(t, e.Releases.Release())
+	require.NotNil(t, e.Secret(t, credentials.SecretName))
+}
+
+// A Secret elsewhere with the same keys keeps the user: its keys would end.
+func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCloud(t, nil)
+	copied := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "backup", Name: "keys"}, Data: map[string][]byte{"cloud-config": cloud.Config(t, "").Render()}}
+	e := newEnv(t, copied)
+	hasKeys(t, e, cloud)
+	e.Kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+	})
+	admin := cloud.Admin(t)
+	config := cloud.Config(t, "")
+	users, err := admin.ListUsers(t.Context(), "")
+	require.NoError(t, err)
+	for _, u := range users {
+		if u.APIKey == config.APIKey {
+			made := []*credentials.MadeObject{{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}}
+			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, made, func() error { return nil }))
+		}
+	}
+	o := Options{DeleteUser: true, Admin: func(context.Context, *engine.Env, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+		return admin, func() {}, nil
+	}}
+	err = Run(t.Context(), e.Env, o)
+	testenv.RequireRefusal(t, err, "others work with these credentials: Secret backup/keys", "leave out --delete-secret and --delete-user", report.ExitCheckFailed)
+	require.NotNil(t, e.Releases.Release())
+	after, err := admin.ListUsers(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, after, len(users))
+}
+
+// A run that ^C stopped after the release was deleted has left the entry in CloudStack's UI. The second run removes it.
+func TestUninstallGoesOnAfterInterrupt(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCloud(t, nil)
+	e := newEnv(t)
+	owner := hasKeys(t, e, cloud)
+	ctx, cancel := context.WithCancel(t.Context())
+	e.Releases.Changed = func(context.Context, *helm.Release) error { cancel(); return nil }
+	require.ErrorIs(t, Run(ctx, e.Env, Options{}), context.Canceled)
+	require.Nil(t, e.Releases.Release())
+
+	e.Stdout.Reset()
+	require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
+	require.Contains(t, e.Stdout.String(), "delete      entry prod in CloudStack's UI")
+	entries, err := owner.ListKubernetesClusters(t.Context(), "")
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	require.NoError(t, Run(t.Context(), e.Env, Options{}))
+	require.Contains(t, e.Stdout.String(), "there is nothing to remove")
+}
+
+// A controller that a manifest or GitOps made is not called nothing.
+func TestUninstallOfAManifest(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.Deployment(1))
+	e.Releases.Kept = nil
+	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
+	testenv.RequireRefusal(t, err, "nothing was changed: Deployment kube-system/", "csccm template | kubectl delete -f -", report.ExitCheckFailed)
+	require.NotNil(t, e.Secret(t, credentials.SecretName))
 }

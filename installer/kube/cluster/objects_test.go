@@ -34,14 +34,11 @@ func TestIdentity(t *testing.T) {
 		"the last flag counts": {[]string{"--cluster-id=a", "--cluster-id=b"}, "", "b", false},
 		"flag with its value":  {[]string{"--cluster-id", "mine"}, "", "mine", false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kube := fake.NewClientset(system)
-			got, err := IDs(t.Context(), kube, &cloudstack.Config{ClusterID: tt.config}, tt.words)
-			require.NoError(t, err)
-			require.Equal(t, []string{tt.want}, got)
-			require.Equal(t, tt.asked, len(kube.Actions()) > 0)
-		})
+		kube := fake.NewClientset(system)
+		got, err := IDs(t.Context(), kube, &cloudstack.Config{ClusterID: tt.config}, tt.words)
+		require.NoError(t, err)
+		require.Equal(t, []string{tt.want}, got, name)
+		require.Equal(t, tt.asked, len(kube.Actions()) > 0, name)
 	}
 	config := &cloudstack.Config{ClusterID: "now", FormerClusterIDs: []string{"kubernetes", "old"}}
 	got, err := IDs(t.Context(), fake.NewClientset(), config, nil)

@@ -50,13 +50,6 @@ func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
 	return p
 }
 
-// full is a Deployment that wants two Pods.
-func full(d *appsv1.Deployment) *appsv1.Deployment {
-	d = d.DeepCopy()
-	d.Spec.Replicas = ptr.To(int32(2))
-	return d
-}
-
 func env(t *testing.T, objects ...kruntime.Object) (*engine.Env, *bytes.Buffer) {
 	t.Helper()
 	clock, out := stepclock.New(nil), &bytes.Buffer{}
@@ -74,13 +67,14 @@ func TestWaitForDaemonSet(t *testing.T) {
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such zone"}},
 	}}}
 	whole := appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 3, NumberAvailable: 3}
-	half := whole
-	half.UpdatedNumberScheduled, half.NumberAvailable = 1, 2
-	unseen := whole
-	unseen.ObservedGeneration = 1
-	deployment := &appsv1.Deployment{ObjectMeta: meta(0), Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}}
-	younger := full(deployment)
-	younger.ObjectMeta = meta(2)
+	half, unseen := whole, whole
+	half.UpdatedNumberScheduled, half.NumberAvailable, unseen.ObservedGeneration = 1, 2, 1
+	deployment := func(minute int) *appsv1.Deployment { // which wants two Pods
+		d := &appsv1.Deployment{ObjectMeta: meta(minute), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}}
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}
+		return d
+	}
+	const again = "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe "
 	for name, tc := range map[string]struct {
 		objects []kruntime.Object
 		shown   string // part of the output
@@ -91,7 +85,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 		"change not seen": {objects: []kruntime.Object{daemonSet(unseen)}, err: "the controller did not come up within 1m0s: 3 of 3 Pods updated, 3 available"},
 		"half updated": {
 			objects: []kruntime.Object{daemonSet(half)}, err: "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available",
-			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe daemonset ccm",
+			remedy: again + "daemonset ccm",
 		},
 		"the new Pod crashes beside old ones": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", crashes)},
@@ -106,13 +100,13 @@ func TestWaitForDaemonSet(t *testing.T) {
 			err: "the controller does not come up: 0 of 0 Pods updated, 0 available; no node is one that it may run on: " +
 				"see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations",
 		},
-		"instead of a Deployment": {objects: []kruntime.Object{deployment, daemonSet(whole)}, shown: "3 running"},
+		"instead of a Deployment": {objects: []kruntime.Object{deployment(0), daemonSet(whole)}, shown: "3 running"},
 		"before a Deployment": {
-			objects: []kruntime.Object{daemonSet(whole), younger}, err: "the controller did not come up within 1m0s: 2 of 2 Pods updated, 1 available",
-			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe deployment ccm",
+			objects: []kruntime.Object{daemonSet(whole), deployment(2)}, err: "the controller did not come up within 1m0s: 2 of 2 Pods updated, 1 available",
+			remedy: again + "deployment ccm",
 		},
 		"one replica more than nodes": {
-			objects: []kruntime.Object{full(deployment), pod("a", "1", ready), pod("b", "1", corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			objects: []kruntime.Object{deployment(0), pod("a", "1", ready), pod("b", "1", corev1.PodStatus{Conditions: []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no free port",
 			}}})},
 			shown: "1 of 2 running; no node can take more now",

@@ -77,16 +77,13 @@ func TestOf(t *testing.T) {
 		"it has ended": {pod: pod("p", "Job", "j", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
 		"elsewhere":    {pod: pod("p", "Job", "j", func(p *corev1.Pod) { p.Namespace = "default" })},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			users := secretusers.Of([]corev1.Pod{tc.pod}, "kube-system", secret)
-			if tc.owner == "" {
-				require.Empty(t, users)
-				return
-			}
-			require.Len(t, users, 1)
-			require.Equal(t, tc.owner, users[0].String())
-		})
+		users := secretusers.Of([]corev1.Pod{tc.pod}, "kube-system", secret)
+		if tc.owner == "" {
+			require.Empty(t, users, name)
+			continue
+		}
+		require.Len(t, users, 1, name)
+		require.Equal(t, tc.owner, users[0].String(), name)
 	}
 	users := secretusers.Of([]corev1.Pod{pod("b2", "DaemonSet", "b", nil), pod("a1", "DaemonSet", "a", nil), pod("b1", "DaemonSet", "b", mounted("x"))}, "kube-system", secret)
 	require.Len(t, users, 2, "Pods of one owner are one user")
@@ -97,18 +94,18 @@ func TestOf(t *testing.T) {
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	const key = "an-api-key-of-86-characters"
-	object := func(namespace, name string, data map[string]string) corev1.Secret {
+	object := func(namespace, name string, data ...string) corev1.Secret {
 		s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
-		for k, v := range data {
-			s.Data[k] = []byte(v)
+		for i := 0; i < len(data); i += 2 {
+			s.Data[data[i]] = []byte(data[i+1])
 		}
 		return s
 	}
 	all := []corev1.Secret{
-		object("storage", "plain", map[string]string{"api-key": key, "secret-key": "x"}),
-		object("kube-system", secret, map[string]string{"cloud-config": "[Global]\napi-key = " + key + "\n", "csi": "api-key=" + key}),
-		object("autoscaler", "ini", map[string]string{"b": "api-key = " + key, "a": "\"" + key + "\""}),
-		object("other", "nothing", map[string]string{"api-key": "another", "empty": ""}),
+		object("storage", "plain", "api-key", key, "secret-key", "x"),
+		object("kube-system", secret, "cloud-config", "[Global]\napi-key = "+key+"\n", "csi", "api-key="+key),
+		object("autoscaler", "ini", "b", "api-key = "+key, "a", "\""+key+"\""),
+		object("other", "nothing", "api-key", "another", "empty", ""),
 	}
 	none := func(*corev1.Secret, string) bool { return false }
 	own := func(s *corev1.Secret, key string) bool { return s.Namespace == "kube-system" && key == "cloud-config" }
