@@ -198,64 +198,46 @@ func ports(n int) func(*corev1.Service) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	custom := func(text string) tenancy.Policy {
-		p, err := tenancy.Parse([]byte(text))
-		require.NoError(t, err)
-		return p
-	}
+	const onNetwork, kept = " tenancy.annotations.network", " tenancy.limits.keepIP.maxPerNamespace"
 	for name, tt := range map[string]struct {
-		policy    tenancy.Policy
+		policy    string // the default one for ""
 		services  []corev1.Service
 		labels    map[string]map[string]string
 		addresses []cloudstack.PublicIP
 		rules     []cloudstack.LoadBalancerRule
 		refused   []string // service rule, with + where it has an address
 	}{
-		"nothing": {policy: tenancy.Default()},
-		"nothing special": {policy: tenancy.Default(), services: []corev1.Service{
+		"nothing special": {services: []corev1.Service{
 			tenantService("a/web", "192.0.2.1", with("algorithm", "source")), tenantService("b/web", "192.0.2.2", with("keep-ip", "true")),
 		}},
-		"networks": {
-			policy: tenancy.Default(),
-			services: []corev1.Service{
-				tenantService("b/web", "192.0.2.2", with("network", "n2")), tenantService("a/web", "192.0.2.1", with("network", "n1"), with("project", "p")),
-				tenantService("a/db", "192.0.2.3", with("network", "n1")),
-			},
-			refused: []string{
-				"+a/db tenancy.annotations.network", "+a/web tenancy.annotations.network", "+b/web tenancy.annotations.network",
-			},
-		},
-		"without an address": {
-			policy: tenancy.Default(), services: []corev1.Service{tenantService("a/web", "", with("network", "n1"))},
-			refused: []string{" a/web tenancy.annotations.network"},
-		},
-		"of another class, of another type, being deleted": {policy: tenancy.Default(), services: []corev1.Service{
+		"networks": {services: []corev1.Service{
+			tenantService("b/web", "192.0.2.2", with("network", "n2")), tenantService("a/db", "192.0.2.3", with("network", "n1")),
+			tenantService("a/web", "192.0.2.1", with("network", "n1"), with("project", "p")), tenantService("a/new", "", with("network", "n1")),
+		}, refused: []string{"+a/db" + onNetwork, " a/new" + onNetwork, "+a/web" + onNetwork, "+b/web" + onNetwork}},
+		"of another class, of another type, being deleted": {services: []corev1.Service{
 			tenantService("a/x", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { class := "c"; s.Spec.LoadBalancerClass = &class }),
 			tenantService("a/y", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
 			tenantService("a/z", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { now := metav1.Now(); s.DeletionTimestamp = &now }),
 		}},
 		"a trusted namespace": {
-			policy:   custom(`{"trustedNamespaces":["team=infra"],"annotations":{"network":{"deny":true}}}`),
+			policy:   `{"trustedNamespaces":["team=infra"],"annotations":{"network":{"deny":true}}}`,
 			services: []corev1.Service{tenantService("a/web", "192.0.2.1", with("network", "n1")), tenantService("b/web", "192.0.2.2", with("network", "n1"))},
 			labels:   map[string]map[string]string{"a": {"team": "infra"}},
-			refused:  []string{"+b/web tenancy.annotations.network"},
+			refused:  []string{"+b/web" + onNetwork},
 		},
 		"the operator's own lists stay": {
-			policy: custom(`{"annotations":{"network":{"allow":["x","team=infra"],"values":["n9"]}}}`),
-			services: []corev1.Service{
-				tenantService("a/web", "192.0.2.1", with("network", "n1")), tenantService("x/web", "192.0.2.2", with("network", "n9")),
-			},
-			refused: []string{"+a/web tenancy.annotations.network"},
+			policy:   `{"annotations":{"network":{"allow":["x","team=infra"],"values":["n9"]}}}`,
+			services: []corev1.Service{tenantService("a/web", "192.0.2.1", with("network", "n1")), tenantService("x/web", "192.0.2.2", with("network", "n9"))},
+			refused:  []string{"+a/web" + onNetwork},
 		},
 		"a value alone": {
-			policy: custom(`{"annotations":{"algorithm":{"values":["source"]},"address":{"values":["192.0.2.9"]}}}`),
+			policy: `{"annotations":{"algorithm":{"values":["source"]},"address":{"values":["192.0.2.9"]}}}`,
 			services: []corev1.Service{
 				tenantService("a/web", "192.0.2.1", with("algorithm", "leastconn"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" }),
 			},
 			refused: []string{"+a/web tenancy.annotations.algorithm"},
 		},
 		"addresses of CloudStack": {
-			policy: tenancy.Default(),
 			services: []corev1.Service{
 				tenantService("a/nat", "192.0.2.1"), tenantService("b/foreign", "192.0.2.2", with("address", "192.0.2.2")),
 				tenantService("c/chosen", "192.0.2.3"), tenantService("d/own", "192.0.2.4", with("address", "192.0.2.4")),
@@ -266,23 +248,25 @@ func TestRefusals(t *testing.T) {
 			refused:   []string{"+a/nat tenancy.sourceNATAddress", "+b/foreign tenancy.foreignAddress", " f/asks tenancy.foreignAddress"},
 		},
 		"limits": {
-			policy: custom(`{"limits":{"maxPortsPerService":2,"maxAddressesPerNamespace":1,"keepIP":{"maxPerNamespace":1}}}`),
+			policy: `{"limits":{"maxPortsPerService":2,"maxAddressesPerNamespace":1,"keepIP":{"maxPerNamespace":1}}}`,
 			services: []corev1.Service{
 				tenantService("a/1", "192.0.2.1", aged(1), ports(5)), tenantService("a/2", "192.0.2.2", aged(2)), tenantService("a/3", "192.0.2.2", aged(0)),
 				tenantService("b/1", "192.0.2.4", aged(1), with("keep-ip", "yes")), tenantService("b/2", "192.0.2.4", aged(3), with("keep-ip", "on")),
 			},
-			refused: []string{"+a/1 tenancy.limits.maxPortsPerService", "+a/1 tenancy.limits.maxAddressesPerNamespace", "+b/1 tenancy.limits.keepIP.maxPerNamespace"},
+			refused: []string{"+a/1 tenancy.limits.maxPortsPerService", "+a/1 tenancy.limits.maxAddressesPerNamespace", "+b/1" + kept},
 		},
 		"no address may be kept": {
-			policy:   custom(`{"limits":{"keepIP":{"maxPerNamespace":0}}}`),
+			policy:   `{"limits":{"keepIP":{"maxPerNamespace":0}}}`,
 			services: []corev1.Service{tenantService("a/1", "192.0.2.1", with("keep-ip", "true")), tenantService("a/2", "192.0.2.2", with("keep-ip", "true"))},
-			refused:  []string{"+a/1 tenancy.limits.keepIP.maxPerNamespace", "+a/2 tenancy.limits.keepIP.maxPerNamespace"},
+			refused:  []string{"+a/1" + kept, "+a/2" + kept},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			p, _, err := PolicyOf([]string{"--tenancy=" + tt.policy})
+			require.NoError(t, err)
 			var got []string
-			for _, r := range Refusals(tt.policy, &Facts{Services: tt.services, Namespaces: tt.labels, Addresses: tt.addresses, AllRules: tt.rules}) {
+			for _, r := range Refusals(p, &Facts{Services: tt.services, Namespaces: tt.labels, Addresses: tt.addresses, AllRules: tt.rules}) {
 				mark := map[bool]string{true: "+", false: " "}[r.Serving]
 				got = append(got, mark+r.Service+" "+r.Rule)
 				require.NotEmpty(t, r.Message)

@@ -62,24 +62,21 @@ func TestClusterGates(t *testing.T) {
 			f.Pods = pod(corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms("old")}}})
 		}, "labels", "Pod a/b"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := &ClusterFacts{Found: map[string][]string{}}
-			tt.change(f)
-			facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: vms, Cluster: f}
-			p := NewPlan(facts)
-			if tt.gate == "" {
-				require.Empty(t, p.Problems)
-				return
-			}
-			require.Len(t, p.Problems, 1)
-			require.Equal(t, tt.gate, p.Problems[0].Gate)
-			require.Contains(t, p.Problems[0].Text, tt.text)
-			require.NotEmpty(t, p.Problems[0].Remedy)
-			facts.SkipGates = []string{tt.gate}
-			passed := len(NewPlan(facts).Problems) == 0
-			require.Equal(t, slices.Contains(Gates(), tt.gate), passed, "each gate is passed over by its own name")
-		})
+		f := &ClusterFacts{Found: map[string][]string{}}
+		tt.change(f)
+		facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: vms, Cluster: f}
+		p := NewPlan(facts)
+		if tt.gate == "" {
+			require.Empty(t, p.Problems, name)
+			continue
+		}
+		require.Len(t, p.Problems, 1, name)
+		require.Equal(t, tt.gate, p.Problems[0].Gate, name)
+		require.Contains(t, p.Problems[0].Text, tt.text, name)
+		require.NotEmpty(t, p.Problems[0].Remedy, name)
+		facts.SkipGates = []string{tt.gate}
+		passed := len(NewPlan(facts).Problems) == 0
+		require.Equal(t, slices.Contains(Gates(), tt.gate), passed, "%s: each gate is passed over by its own name", name)
 	}
 }
 

@@ -66,9 +66,6 @@ func tainted(effect corev1.TaintEffect) change {
 }
 func providerID(id string) change { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
 func label(k, v string) change    { return func(n *corev1.Node) { n.Labels[k] = v } }
-func annotation(k, v string) change {
-	return func(n *corev1.Node) { n.Annotations = map[string]string{k: v} }
-}
 func otherTaint(key string) change {
 	return func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
@@ -97,7 +94,9 @@ func TestPlan(t *testing.T) {
 	noExecute := aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute))
 	waiting := aNode("w-2", "10.1.1.22", notReady, tainted(corev1.TaintEffectNoSchedule))
 	noInternalIP := aNode("w-1", "", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] })
-	otherNodeIP := aNode("w-1", "10.1.1.21", annotation("alpha.kubernetes.io/provided-node-ip", "10.1.1.99"))
+	otherNodeIP := aNode("w-1", "10.1.1.21", func(n *corev1.Node) {
+		n.Annotations = map[string]string{"alpha.kubernetes.io/provided-node-ip": "10.1.1.99"}
+	})
 	for name, tc := range map[string]struct {
 		nodes  []corev1.Node
 		order  string // the canary, then the rest

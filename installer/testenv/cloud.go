@@ -74,9 +74,7 @@ func (c *Cloud) Client(t *testing.T, user string) *cloudapi.Client {
 // Admin is the session of an administrator.
 func (c *Cloud) Admin(t *testing.T) *cloudapi.Client {
 	t.Helper()
-	config := cloudconfig.Default()
-	config.APIURL, config.RateLimit = c.URL, 0 // tests count calls
-	client, err := cloudapi.Login(t.Context(), &config, "admin", "password", "ROOT")
+	client, err := cloudapi.Login(t.Context(), c.Config(t, "admin"), "admin", "password", "ROOT")
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
@@ -82,14 +83,11 @@ func (e *Env) Said() string { return e.Stdout.String() + e.Stderr.String() }
 // Secret returns the data of a Secret of the release's namespace; nil if there is none.
 func (e *Env) Secret(t *testing.T, name string) map[string][]byte {
 	t.Helper()
-	list, err := e.Kube.CoreV1().Secrets(Namespace).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	for i := range list.Items {
-		if list.Items[i].Name == name {
-			return list.Items[i].Data
-		}
+	s, err := e.Kube.CoreV1().Secrets(Namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		require.NoError(t, err)
 	}
-	return nil
+	return s.Data
 }
 
 // ReadyPod is a Pod of the release.

@@ -49,16 +49,3 @@ func TestCreate(t *testing.T) {
 		})
 	}
 }
-
-// TestCreateUnread: what a role may not read is said once, and is no problem.
-func TestCreateUnread(t *testing.T) {
-	t.Parallel()
-	f, r := newCluster()
-	*f = Facts{Now: now, Unread: map[Subject]string{}}
-	for _, s := range []Subject{SubjectVersions, SubjectOfferings, SubjectQuota, SubjectNetwork, SubjectFree} {
-		f.Unread[s] = "the role of the keys does not allow it"
-	}
-	got := Create(f, r)
-	require.Empty(t, codes(t, got))
-	require.Equal(t, []string{"the Kubernetes versions", "the free public addresses of the zone", "the network", "the resource limits", "the service offerings"}, unread(got))
-}

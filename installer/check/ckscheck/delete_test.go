@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -107,11 +106,4 @@ func TestLeftover(t *testing.T) {
 	require.Len(t, left, 1)
 	require.Equal(t, f.Balancers[1:], left[0].Balancers)
 	require.False(t, left[0].Allocated)
-}
-
-func TestClusterOf(t *testing.T) {
-	t.Parallel()
-	all := []cloudapi.KubernetesCluster{{ID: "a", VMs: []string{"1"}}, {ID: "b", VMs: []string{"2", "3"}}}
-	require.Equal(t, "b", ClusterOf(all, map[string]bool{"3": true}).ID)
-	require.Nil(t, ClusterOf(all, map[string]bool{"4": true}))
 }

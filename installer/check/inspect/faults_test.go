@@ -6,12 +6,12 @@ package inspect_test
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,24 +43,16 @@ func (w *world) breakAll(t *testing.T) {
 		n.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	})
 	// HELM-001
-	w.add(t, revision(t, 9, "pending-upgrade", nil))
+	revision(t, w.kube, 9, helmrelease.StatusPendingUpgrade, nil)
 	// HELM-004
-	w.add(t, revision(t, 0, "superseded", map[string]any{"cloudConfig": w.env.CloudConfig.SecretKey}))
+	revision(t, w.kube, 0, helmrelease.StatusSuperseded, map[string]any{"cloudConfig": w.env.CloudConfig.SecretKey})
 	// HELM-003
 	w.objects[rolePath]["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"*"}}}
 
 	cfg := *w.env.CloudConfig
 	cfg.SSLNoVerify = true // CS-007
 	w.env.CloudConfig = &cfg
-	w.edit = func(q url.Values, body string) string {
-		switch q.Get("command") {
-		case "listNetworks": // CS-005
-			return strings.ReplaceAll(body, `"name":"Lb"`, `"name":"NoLb"`)
-		case "listApis": // CS-003
-			return strings.ReplaceAll(body, `"name":"createFirewallRule"`, `"name":"noFirewallRule"`)
-		}
-		return body
-	}
+	w.edit = strings.NewReplacer(`"name":"Lb"`, `"name":"NoLb"`, `"name":"createFirewallRule"`, `"name":"noFirewallRule"`) // CS-005, CS-003
 	w.log += logLine('E', time.Minute, "contact.go:38", `"CloudStack cannot be used" err="cloudstack listVirtualMachines: `+
 		`cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`) // CS-006
 

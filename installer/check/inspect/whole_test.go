@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -237,13 +238,17 @@ func TestPhaseOf(t *testing.T) {
 		want    check.Phase
 	}{
 		"a new cluster":                         {nil, check.PhasePreflight},
-		"a release of Helm":                     {[]runtime.Object{revision(t, 1, "deployed", nil)}, check.PhaseInstalled},
+		"a release of Helm":                     {nil, check.PhaseInstalled},
 		"a manifest with no replicas":           {[]runtime.Object{testenv.Deployment(0)}, check.PhaseInstalled},
 		"a Secret without a controller":         {[]runtime.Object{secret}, check.PhaseInstalled},
 		"a Secret of another provider":          {[]runtime.Object{secret, other(1)}, check.PhasePreflight},
 		"a Secret, another provider is stopped": {[]runtime.Object{secret, other(0)}, check.PhaseInstalled},
 	} {
-		require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), cluster.NewForTest(fakekube.New(tc.objects...)), release), name)
+		kube := fakekube.New(tc.objects...)
+		if name == "a release of Helm" {
+			revision(t, kube, 1, helmrelease.StatusDeployed, nil)
+		}
+		require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), cluster.NewForTest(kube), release), name)
 	}
 }
 

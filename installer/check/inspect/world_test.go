@@ -4,11 +4,7 @@
 package inspect_test
 
 import (
-	"bytes"
-	"cmp"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,12 +13,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -34,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -79,31 +78,24 @@ type world struct {
 	*testenv.Cloud
 	kube    *fakekube.Clientset
 	env     *inspect.Env
-	objects map[string]map[string]any              // those of the chart, by path
-	kubelet func(node string) string               // its --cloud-provider
-	log     string                                 // of the controller
-	health  error                                  // of its Pods' /healthz
-	edit    func(q url.Values, body string) string // changes what CloudStack answers; nil for nothing
-	behind  time.Duration                          // CloudStack's clock
+	objects map[string]map[string]any // those of the chart, by path
+	kubelet func(node string) string  // its --cloud-provider
+	log     string                    // of the controller
+	health  error                     // of its Pods' /healthz
+	edit    *strings.Replacer         // of what CloudStack answers
+	behind  time.Duration             // CloudStack's clock
 }
 
 // cloud is the simulated CloudStack with its edit.
 func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
-	form, _ := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(form))
-	q, _ := url.ParseQuery(cmp.Or(string(form), r.URL.RawQuery))
 	r.Header.Del("Accept-Encoding") // no gzip
 	answer := httptest.NewRecorder()
 	w.Handler().ServeHTTP(answer, r)
-	body := answer.Body.String()
 	maps.Copy(rw.Header(), answer.Header())
 	rw.Header().Del("Content-Length")
 	rw.Header().Set("Date", time.Now().Add(-w.behind).UTC().Format(http.TimeFormat))
-	if w.edit != nil {
-		body = w.edit(q, body)
-	}
 	rw.WriteHeader(answer.Code)
-	_, _ = io.WriteString(rw, body)
+	_, _ = w.edit.WriteString(rw, answer.Body.String())
 }
 
 // api is as much of an API server as the flags of kubelets and dry runs of the chart's objects need.
@@ -185,6 +177,7 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	}
 	w := &world{
 		Cloud: testenv.NewCloud(t, example), kubelet: func(string) string { return "external" }, objects: map[string]map[string]any{},
+		edit: strings.NewReplacer(),
 	}
 	w.log = logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart} {
@@ -206,7 +199,8 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	web := newBalancer(
 		"default", "web", webUID, corev1.ServicePort{Port: 80, NodePort: 30080}, corev1.ServicePort{Port: 443, NodePort: 30443},
 	)
-	w.kube = fakekube.New(append(policies(), namespace, d, p, l, web, revision(t, 1, "deployed", nil))...)
+	w.kube = fakekube.New(append(policies(), namespace, d, p, l, web)...)
+	revision(t, w.kube, 1, helmrelease.StatusDeployed, nil)
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 	for _, vm := range vms {
@@ -289,25 +283,14 @@ func policies() (out []runtime.Object) {
 	return out
 }
 
-// revision is a Secret as Helm writes it.
-func revision(t *testing.T, n int, status string, values map[string]any) *corev1.Secret {
+// revision adds a record of the release as Helm writes it.
+func revision(t *testing.T, kube kubernetes.Interface, n int, status helmrelease.Status, values map[string]any) {
 	t.Helper()
-	raw, err := json.Marshal(map[string]any{
-		"name": release, "version": n, "manifest": chartObjects, "config": values, "info": map[string]any{"status": status},
-		"chart": map[string]any{"metadata": map[string]any{"name": release, "version": "1.0.0", "appVersion": "v1.0.0"}},
-	})
-	require.NoError(t, err)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err = z.Write(raw)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, n), Labels: map[string]string{
-			"owner": "helm", "name": release, "status": status, "version": fmt.Sprint(n),
-		}},
-		Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(b.Bytes()))},
-	}
+	key := fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, n)
+	require.NoError(t, driver.NewSecrets(kube.CoreV1().Secrets(system)).Create(key, &helmrelease.Release{
+		Name: release, Namespace: system, Version: n, Manifest: chartObjects, Config: values, Info: &helmrelease.Info{Status: status},
+		Chart: &chart.Chart{Metadata: &chart.Metadata{Name: release, Version: "1.0.0", AppVersion: "v1.0.0"}},
+	}))
 }
 
 // storage adds the CSI driver as its chart installs it, registered on every node, with a Secret of its own.

@@ -42,36 +42,34 @@ func ruleOf(s corev1.Service, address, port string) cloudstack.LoadBalancerRule 
 func TestMakePlan(t *testing.T) {
 	t.Parallel()
 	web, mail := newService("web", webUID, true), newService("mail", mailUID, false)
+	forward := func(port int, address string, of *corev1.Service) func(*Facts) {
+		f := cloudstack.PortForwarding{PublicIPID: address, StartPort: port, VMName: "db"}
+		if of != nil {
+			f.Tags = plan.RuleTags("c1", loadbalancer.ServiceOf(of))
+		}
+		return func(facts *Facts) { facts.Forwards = []cloudstack.PortForwarding{f} }
+	}
+	alone := func(change func(*Facts)) func(*Facts) { return func(f *Facts) { f.Rules = nil; change(f) } }
 	for name, tc := range map[string]struct {
 		address cloudstack.PublicIP
 		more    func(*Facts)
 		verdict Verdict
 		why     string
 	}{
-		"what the old provider acquired": {verdict: Adopt},
-		"shared within the cluster":      {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
-		"handed over already":            {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
-		"handed over under a former id":  {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("former", loadbalancer.ServiceOf(&web))}},
-		"source NAT":                     {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
-		"static NAT":                     {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
-		"another Service's":              {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&mail))}},
-		"kept for another Service":       {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagKeptBy: "default/old"}}},
-		"another cluster's":              {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagCluster: "c2"}}},
-		"a forwarded port": {verdict: Refused, why: "forwarded to VM db", more: func(f *Facts) {
-			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 22, VMName: "db"}}
-		}},
-		"a forwarded port elsewhere": {verdict: Adopt, more: func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "other", StartPort: 22}} }},
-		"a forwarded port of the Service's": {verdict: Adopt, more: func(f *Facts) {
-			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&web))}}
-		}},
-		"forwarded ports alone": {verdict: Adopt, more: func(f *Facts) {
-			f.Rules = nil
-			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&web))}}
-		}},
-		"another Service's forwarded ports alone": {verdict: Refused, why: "no port forwardings", more: func(f *Facts) {
-			f.Rules = nil
-			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&mail))}}
-		}},
+		"what the old provider acquired":          {verdict: Adopt},
+		"shared within the cluster":               {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
+		"handed over already":                     {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
+		"handed over under a former id":           {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("former", loadbalancer.ServiceOf(&web))}},
+		"source NAT":                              {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
+		"static NAT":                              {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
+		"another Service's":                       {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&mail))}},
+		"kept for another Service":                {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagKeptBy: "default/old"}}},
+		"another cluster's":                       {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagCluster: "c2"}}},
+		"a forwarded port":                        {verdict: Refused, why: "forwarded to VM db", more: forward(22, "ip", nil)},
+		"a forwarded port elsewhere":              {verdict: Adopt, more: forward(22, "other", nil)},
+		"a forwarded port of the Service's":       {verdict: Adopt, more: forward(53, "ip", &web)},
+		"forwarded ports alone":                   {verdict: Adopt, more: alone(forward(53, "ip", &web))},
+		"another Service's forwarded ports alone": {verdict: Refused, why: "no port forwardings", more: alone(forward(53, "ip", &mail))},
 		"a rule by hand": {verdict: Refused, why: "by-hand", more: func(f *Facts) {
 			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{Name: "by-hand", PublicIPID: "ip"})
 		}},

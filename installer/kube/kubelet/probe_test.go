@@ -49,42 +49,37 @@ func runs(t *testing.T, status map[string]corev1.PodStatus) *fake.Clientset {
 
 func TestProbePods(t *testing.T) {
 	t.Parallel()
-	status := map[string]corev1.PodStatus{
-		"external": ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0),
-		"two-args": ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0),
-		"without":  ended("kubelet found: yes\n", 0),
-		"other":    ended("--cloud-provider=aws\nkubelet found: yes\n", 0),
-		"k3s":      ended("kubelet found: no\n", 0),
-		"broken":   ended("", 127),
-		"evicted":  {Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk pressure"},
-	}
-	tests := []struct {
-		node   string
+	tests := map[string]struct {
+		status corev1.PodStatus
 		want   Verdict
 		reason string
 	}{
-		{"external", External, "probe Pod: --cloud-provider=external"},
-		{"two-args", External, "probe Pod: --cloud-provider=external"},
-		{"without", NotExternal, `probe Pod: --cloud-provider=""`},
-		{"other", NotExternal, `probe Pod: --cloud-provider="aws"`},
-		{"k3s", Unknown, "no process is named kubelet"},
-		{"broken", Unknown, "failed: exit code 127"},
-		{"evicted", Unknown, "Evicted disk pressure"},
-		{"refused", Unknown, "PodSecurity"},
+		"external": {ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0), External, "probe Pod: --cloud-provider=external"},
+		"two-args": {ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0), External, "probe Pod: --cloud-provider=external"},
+		"without":  {ended("kubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider=""`},
+		"other":    {ended("--cloud-provider=aws\nkubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider="aws"`},
+		"k3s":      {ended("kubelet found: no\n", 0), Unknown, "no process is named kubelet"},
+		"broken":   {ended("", 127), Unknown, "failed: exit code 127"},
+		"evicted":  {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk pressure"}, Unknown, "Evicted disk pressure"},
+		"refused":  {corev1.PodStatus{}, Unknown, "PodSecurity"},
+		"known":    {corev1.PodStatus{}, External, "provided-node-ip"}, // nodes with a verdict are not probed
 	}
-	nodes := []corev1.Node{newNode("known")}
-	nodes[0].Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
-	for _, tt := range tests {
-		nodes = append(nodes, newNode(tt.node))
+	var nodes []corev1.Node
+	status := map[string]corev1.PodStatus{}
+	for name, tt := range tests {
+		n := newNode(name)
+		if tt.status.Phase != "" {
+			status[name] = tt.status
+		}
+		if name == "known" {
+			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
+		}
+		nodes = append(nodes, n)
 	}
 	kube := runs(t, status)
-	c := cluster.NewForTest(kube)
-	verdicts := Verify(t.Context(), c, nodes, &ProbeOptions{Image: "busybox:1"})
-	require.Equal(t, External, verdicts[0].Verdict, "nodes with a verdict are not probed")
-	for i, tt := range tests {
-		v := verdicts[i+1]
-		require.Equal(t, tt.want, v.Verdict, "%+v", v)
-		require.Contains(t, v.Reason(), tt.reason, tt.node)
+	for _, v := range Verify(t.Context(), cluster.NewForTest(kube), nodes, &ProbeOptions{Image: "busybox:1"}) {
+		require.Equal(t, tests[v.Node].want, v.Verdict, "%+v", v)
+		require.Contains(t, v.Reason(), tests[v.Node].reason, v.Node)
 	}
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

@@ -14,32 +14,25 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, text string
-		want       Line
-	}{
-		{"structured", `E0102 03:00:00.500000       1 contact.go:38] "CloudStack cannot be used" err="cloudstack listZones: \"no\"" retryIn="1s" n={"a":1} last=true`, Line{
+	for text, want := range map[string]Line{
+		`E0102 03:00:00.500000       1 contact.go:38] "CloudStack cannot be used" err="cloudstack listZones: \"no\"" retryIn="1s" n={"a":1} last=true`: {
 			At: time.Date(2026, 1, 2, 3, 0, 0, 5e8, time.UTC), Level: 'E', Source: "contact.go:38", Message: "CloudStack cannot be used",
 			Values: map[string]string{"err": `cloudstack listZones: "no"`, "retryIn": "1s", "n": `{"a":1}`, "last": "true"},
-		}},
-		{"plain words", `W1231 23:59:59.000001       1 reflector.go:1] watch ended: it happens`, Line{
+		},
+		`W1231 23:59:59.000001       1 reflector.go:1] watch ended: it happens`: {
 			At: time.Date(2025, 12, 31, 23, 59, 59, 1000, time.UTC), Level: 'W', Source: "reflector.go:1", Message: "watch ended: it happens",
-		}},
-		{"JSON", `{"ts":1767322800500.0,"caller":"x/contact.go:32","msg":"CloudStack can be used","v":0,"scope":"3 VMs"}`, Line{
+		},
+		`{"ts":1767322800500.0,"caller":"x/contact.go:32","msg":"CloudStack can be used","v":0,"scope":"3 VMs"}`: {
 			At: time.Date(2026, 1, 2, 3, 0, 0, 5e8, time.UTC), Level: 'I', Source: "x/contact.go:32", Message: "CloudStack can be used", Values: map[string]string{"scope": "3 VMs"},
-		}},
-		{"JSON error", `{"ts":1767322800500.0,"msg":"no","err":"boom"}`, Line{
+		},
+		`{"ts":1767322800500.0,"msg":"no","err":"boom"}`: {
 			At: time.Date(2026, 1, 2, 3, 0, 0, 5e8, time.UTC), Level: 'E', Message: "no", Values: map[string]string{"err": "boom"},
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			l, ok := Parse(tt.text, now)
-			require.True(t, ok)
-			require.Equal(t, tt.want, l)
-			require.Equal(t, tt.want.Level == 'E', l.Error())
-		})
+		},
+	} {
+		l, ok := Parse(text, now)
+		require.True(t, ok, text)
+		require.Equal(t, want, l)
+		require.Equal(t, want.Level == 'E', l.Error())
 	}
 	lines := ParseAll("I0102 03:00:00.5       1 a.go:1] hello\n\ngoroutine 1 [running]:\n{\"no\":1}\n", now)
 	require.Len(t, lines, 1)

@@ -8,7 +8,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
+	"github.com/stretchr/testify/require"
 )
 
 //go:embed network.yaml dashboard.yaml provider.yaml 10-kubeadm.conf
@@ -66,16 +66,11 @@ func (f Files) ISO(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "upstream.iso")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	volume, err := iso9660.Create(file.New(out, false), 0, 0, 2048, f.Folder(t))
-	if err == nil {
-		err = errors.Join(volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: "CDROM"}), out.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: "CDROM"}))
+	require.NoError(t, out.Close())
 	return name
 }
 
@@ -85,9 +80,8 @@ func (f Files) Folder(t testing.TB) string {
 	dir := t.TempDir()
 	for p, body := range f {
 		name := filepath.Join(dir, filepath.FromSlash(p))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, body, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o750))
+		require.NoError(t, os.WriteFile(name, body, 0o600))
 	}
 	return dir
 }
