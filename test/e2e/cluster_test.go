@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -40,16 +43,16 @@ const defaultGrace = time.Minute
 // newClusterEnv returns a cluster without nodes in a world (nil: the example).
 func newClusterEnv(t *testing.T, world *simulator.World) *clusterEnv {
 	t.Helper()
-	return newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: defaultGrace}), world, time.Second)
+	return newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: defaultGrace}), world)
 }
 
-// newClusterEnvOn is newClusterEnv on a control plane, whose nodes have a period of heartbeats.
-func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World, heartbeat time.Duration) *clusterEnv {
+// newClusterEnvOn is newClusterEnv on a control plane.
+func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World) *clusterEnv {
 	t.Helper()
 	cloud, err := testenv.StartCloudStack(world)
 	require.NoError(t, err)
 	t.Cleanup(cloud.Stop)
-	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat})
+	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: time.Second})
 	require.NoError(t, err)
 	return newClusterEnvOf(t, p, cloud, nodes)
 }
@@ -60,14 +63,16 @@ func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, no
 	e := &clusterEnv{env: env{Plane: p, cloud: cloud, home: t.TempDir()}, nodes: nodes}
 	e.Client = e.nodes.Client
 	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		defer e.nodes.StopNodes()
 		if t.Failed() {
-			e.explain(t)
+			e.explain(ctx, t)
 		} else if e.cloud != nil {
-			e.noSecrets(t)
+			e.noSecrets(ctx, t)
 		}
 		lines, err := p.AuditLog()
 		assert.NoError(t, errors.Join(p.Err(), err, audit.read(lines)))
-		e.nodes.StopNodes()
 	})
 	flags, cache := cluster.NewFlags(), filepath.Join(e.home, "cache")
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
@@ -84,9 +89,8 @@ func joined(o processnode.Options) processnode.Options { o.Joined = true; return
 func (e *clusterEnv) join(t *testing.T, nodes ...processnode.Options) {
 	t.Helper()
 	for _, o := range nodes {
-		if _, err := e.nodes.Join(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := e.nodes.Join(t.Context(), o)
+		require.NoError(t, err)
 	}
 }
 
@@ -106,64 +110,42 @@ func installArgs(e *clusterEnv, more ...string) []string {
 // install does what helm install does with the chart of this checkout, with the owner's keys.
 func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 	t.Helper()
-	if r, err := e.helm.Apply(t.Context(), applyRequest(t, over)); err != nil || !r.Deployed() {
-		t.Fatal(err, r)
-	}
-}
-
-// applyRequest is the chart of this checkout for process nodes.
-func applyRequest(t *testing.T, over map[string]any) helm.ApplyRequest {
-	t.Helper()
 	chart, err := helm.Embedded()
 	require.NoError(t, err)
 	values := map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)", "replicaCount": 1}
-	for k, x := range over {
-		values[k] = x
-	}
-	return helm.ApplyRequest{Name: release, Chart: chart, Values: values}
+	maps.Copy(values, over)
+	r, err := e.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: values})
+	require.NoError(t, err)
+	require.True(t, r.Deployed(), r.Status)
 }
 
 // runs waits until the one workload in the system namespace, beside one that a takeover has kept, is of a kind, all its Pods are
 // ready, and they are on these nodes if any are given.
 func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
-	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) error {
-		deployments, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		sets, err := e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
 		var states []string // of each workload: kind, observed, wanted, updated, ready, all
-		for i := range deployments.Items {
-			d := &deployments.Items[i]
-			if d.Annotations[keptAnnotation] != "" {
-				continue
+		deployments := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})).Items
+		for i := range deployments {
+			if d := &deployments[i]; d.Annotations[keptAnnotation] == "" {
+				states = append(states, fmt.Sprint("Deployment ", d.Status.ObservedGeneration >= d.Generation,
+					*d.Spec.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.Replicas))
 			}
-			states = append(states, fmt.Sprint("Deployment ", d.Status.ObservedGeneration >= d.Generation,
-				*d.Spec.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.Replicas))
 		}
-		for i := range sets.Items {
-			d := &sets.Items[i]
-			states = append(states, fmt.Sprint("DaemonSet ", d.Status.ObservedGeneration >= d.Generation,
-				d.Status.DesiredNumberScheduled, d.Status.UpdatedNumberScheduled, d.Status.NumberReady, d.Status.CurrentNumberScheduled))
-		}
-		pods, err := e.pods(ctx)
-		if err != nil {
-			return err
+		sets := must.Get(e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})).Items
+		for i := range sets {
+			d := &sets[i].Status
+			states = append(states, fmt.Sprint("DaemonSet ", d.ObservedGeneration >= sets[i].Generation,
+				d.DesiredNumberScheduled, d.UpdatedNumberScheduled, d.NumberReady, d.CurrentNumberScheduled))
 		}
 		var on []string
-		for i := range pods {
-			on = append(on, pods[i].Spec.NodeName)
+		for _, p := range must.Get(e.pods(ctx)) {
+			on = append(on, p.Spec.NodeName)
 		}
 		slices.Sort(on)
 		n := len(on)
-		if want := fmt.Sprint(kind, " ", true, n, n, n, n); n == 0 || len(states) != 1 || states[0] != want || len(nodes) > 0 && !slices.Equal(on, nodes) {
-			return fmt.Errorf("the workloads are %q, want %q; their Pods are on %v", states, want, on)
-		}
-		return nil
+		ready := n > 0 && slices.Equal(states, []string{fmt.Sprint(kind, " ", true, n, n, n, n)})
+		must.Be(ready && (len(nodes) == 0 || slices.Equal(on, nodes)), "the workloads are %q; their Pods are on %v", states, on)
 	})
 }
 
@@ -191,9 +173,9 @@ func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 // logs are the logs by Pod that nodes have.
 func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 	all := map[string]string{}
-	pods, err := e.pods(ctx)
+	pods, _ := e.pods(ctx)
 	for i := range pods {
-		if path, ok := e.nodes.PodLog(metav1.NamespaceSystem, pods[i].Name); ok && err == nil {
+		if path, ok := e.nodes.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
 			text, _ := os.ReadFile(path) // #nosec G304 -- a log of the test
 			all[pods[i].Name] = string(text)
 		}
@@ -202,28 +184,21 @@ func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 }
 
 // explain prints what a failed test may have failed of.
-func (e *clusterEnv) explain(t *testing.T) {
+func (e *clusterEnv) explain(ctx context.Context, t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	for _, args := range [][]string{{"get", "nodes,services,pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
 		out, err := e.kubectl(ctx, "", args...)
 		t.Logf("kubectl %v: %v\n%s", args, err, out)
 	}
-	pods, _ := e.pods(ctx)
-	for i := range pods {
-		if path, ok := e.nodes.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
-			logTail(t, pods[i].Name, path)
-		}
+	for pod, log := range e.logs(ctx) {
+		t.Logf("log of %s ends with:\n%s", pod, log[max(0, len(log)-4000):])
 	}
 }
 
 // noSecrets looks for the keys of the controller and of the VMs' owner where they must not be: what csccm said, the controller's
 // logs, Events, the release that Helm keeps, files.
-func (e *clusterEnv) noSecrets(t *testing.T) {
+func (e *clusterEnv) noSecrets(ctx context.Context, t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	keys := []string{"signature="}
 	for _, user := range []string{owner, "kubeadmin"} {
 		if c, err := e.cloud.Config(user); err == nil {
@@ -231,61 +206,37 @@ func (e *clusterEnv) noSecrets(t *testing.T) {
 		}
 	}
 	if s, err := e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, secretName, metav1.GetOptions{}); err == nil {
-		for line := range strings.SplitSeq(string(s.Data[secretKey]), "\n") {
-			name, value, _ := strings.Cut(line, "=")
-			if name = strings.TrimSpace(name); name == "api-key" || name == "secret-key" {
-				keys = append(keys, strings.Trim(strings.TrimSpace(value), `"`))
-			}
+		for _, m := range keyLine.FindAllSubmatch(s.Data[secretKey], -1) {
+			keys = append(keys, string(m[1]))
 		}
 	}
-	events, err := e.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Error(err)
-		return
-	}
 	texts := map[string]string{"csccm's output": e.session.String()}
-	for i := range events.Items {
-		texts["Events"] += events.Items[i].Message + "\n"
-	}
 	for pod, log := range e.logs(ctx) {
 		texts["the log of "+pod] = log
+	}
+	events, err := e.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	for i := range events.Items {
+		texts["Events"] += events.Items[i].Message + "\n"
 	}
 	if r, err := e.helm.History(ctx, release); err == nil {
 		texts["the Helm release"] = r[0].Manifest + fmt.Sprint(r[0].Values) + r[0].Notes
 	}
-	err = filepath.WalkDir(e.home, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	require.NoError(t, filepath.WalkDir(e.home, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var text []byte
+			text, err = os.ReadFile(path) // #nosec G304 -- a file of the test
+			texts["file "+path] = string(text)
 		}
-		text, err := os.ReadFile(path) // #nosec G304 -- a file of the test
-		texts["file "+path] = string(text)
 		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 	for where, text := range texts {
 		for _, key := range keys {
-			if key != "" && strings.Contains(text, key) {
+			if strings.Contains(text, key) {
 				t.Errorf("%s: there is a key or a signature in it", where)
 			}
 		}
 	}
 }
 
-// leadingPID finds the process of the Pod that leads, by its log.
-func (e *clusterEnv) leadingPID(t *testing.T) int {
-	t.Helper()
-	for pod, log := range e.logs(t.Context()) {
-		if !strings.Contains(log, "uccessfully acquired lease") {
-			continue
-		}
-		for _, n := range e.nodes.Nodes() {
-			if pid, ok := n.PodPID(metav1.NamespaceSystem, pod); ok {
-				return pid
-			}
-		}
-	}
-	t.Fatalf("no Pod's log says that it leads; the lease is held by %q", e.holder(t.Context()))
-	return 0
-}
+var keyLine = regexp.MustCompile(`(?m)^\s*(?:api|secret)-key\s*=\s*"?([^"\s]+)`)

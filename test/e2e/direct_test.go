@@ -5,8 +5,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -94,7 +93,7 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 	t.Cleanup(func() {
 		p.Stop(0)
 		if t.Failed() {
-			logTail(t, user, p.Log)
+			t.Logf("log of %s ends with:\n%s", user, child.Tail(p.Log, 40))
 		}
 	})
 	return p
@@ -106,35 +105,13 @@ func (e *directEnv) register(t *testing.T, from, to int, change func(*corev1.Nod
 	require.NoError(t, e.vms.Register(t.Context(), from, to, change))
 }
 
-// destroy destroys a VM and lets its kubelet fall silent.
-func (e *directEnv) destroy(t *testing.T, name string) {
-	t.Helper()
-	e.admin(t, "destroyVirtualMachine", map[string]string{"id": e.vms.VM(name), "expunge": "true"})
-	e.notReady(t, name)
-}
-
-// calls counts the controllers' calls since the last reset, by command.
-func (e *directEnv) calls() map[string]int {
-	out := map[string]int{}
-	for _, c := range e.cloud.Ledger().Calls() {
-		if strings.HasPrefix(c.Caller, "ccm-") {
-			out[c.Command]++
-		}
-	}
-	return out
-}
-
-// leads waits until a replica says that it leads.
-func (e *directEnv) leads(t *testing.T, p *child.Process) { e.says(t, p, "uccessfully acquired lease") }
+// What a replica logs when it leads, and when another one does.
+const leads, standsBy = "uccessfully acquired lease", "ttempting to acquire leader lease"
 
 func (e *directEnv) says(t *testing.T, p *child.Process, what string) {
 	t.Helper()
-	e.eventually(t, p.Name+" to say "+what, func(context.Context) error {
-		log, err := os.ReadFile(p.Log)
-		if err != nil || !strings.Contains(string(log), what) {
-			return errors.Join(err, p.Err(), errors.New("not yet"))
-		}
-		return nil
+	e.eventually(t, p.Name+" to say "+what, func(context.Context) {
+		must.Be(strings.Contains(string(must.Get(os.ReadFile(p.Log))), what), "not yet: %v", p.Err())
 	})
 }
 
@@ -144,20 +121,5 @@ type request struct {
 	RequestURI string
 	User       struct{ Username string }
 	ObjectRef  struct{ Resource, Name, Namespace, APIGroup string }
-	At         time.Time          `json:"requestReceivedTimestamp"`
-	Answered   time.Time          `json:"stageTimestamp"`
-	Status     struct{ Code int } `json:"responseStatus"`
-}
-
-// requests are those that the API server has answered.
-func (e *directEnv) requests(t *testing.T) (all []request) {
-	t.Helper()
-	lines, err := e.AuditLog()
-	require.NoError(t, err)
-	for _, line := range lines {
-		var r request
-		require.NoError(t, json.Unmarshal([]byte(line), &r))
-		all = append(all, r)
-	}
-	return all
+	At         time.Time `json:"requestReceivedTimestamp"`
 }

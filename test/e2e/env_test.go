@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -40,7 +40,6 @@ const (
 	adminPassword = "password"
 	lease         = "cloud-controller-manager"
 	taint         = "node.cloudprovider.kubernetes.io/uninitialized"
-	shutdown      = "node.cloudprovider.kubernetes.io/shutdown"
 	annotations   = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 
 	limit        = 5 * time.Minute  // of a wait; a condition that comes costs nothing
@@ -82,13 +81,9 @@ func (s said) want(t *testing.T, code int, texts ...string) said {
 	t.Helper()
 	words := strings.Join(strings.Fields(s.all), " ")
 	for _, text := range texts {
-		if !strings.Contains(words, text) {
-			t.Fatalf("csccm %s does not say %q:\n%s", strings.Join(s.args, " "), text, s.all)
-		}
+		require.Contains(t, words, text, "csccm %v:\n%s", s.args, s.all)
 	}
-	if s.code != code {
-		t.Fatalf("csccm %s ended with %d, want %d:\n%s", strings.Join(s.args, " "), s.code, code, s.all)
-	}
+	require.Equal(t, code, s.code, "csccm %v:\n%s", s.args, s.all)
 	return s
 }
 
@@ -112,19 +107,16 @@ func (e *env) csccm(t *testing.T, stdin string, args ...string) said {
 	if slices.Contains(args, "-o") {
 		cmd.Stdout = &out
 	}
-	started := time.Now()
-	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	s := said{args, all.String() + out.String(), cmp.Or(out.String(), all.String()), cmd.ProcessState.ExitCode()}
-	e.record(s, started)
-	return s
+	return e.record(said{args, all.String() + out.String(), cmp.Or(out.String(), all.String()), cmd.ProcessState.ExitCode()})
 }
 
-func (e *env) record(s said, started time.Time) {
-	fmt.Fprintf(&e.session, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(s.args, " "), s.all, s.code, time.Since(started).Round(100*time.Millisecond))
+func (e *env) record(s said) said {
+	fmt.Fprintf(&e.session, "$ csccm %s\n%s[exit code %d]\n\n", strings.Join(s.args, " "), s.all, s.code)
+	return s
 }
 
 // file writes a file that commands read.
@@ -135,12 +127,10 @@ func (e *env) file(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventually waits until try succeeds and returns how long that took.
-func (*env) eventually(t *testing.T, what string, try func(context.Context) error) time.Duration {
+// eventually waits until try, which fails by package must, succeeds.
+func (*env) eventually(t *testing.T, what string, try func(context.Context)) {
 	t.Helper()
-	begun := time.Now()
-	require.NoError(t, testenv.Wait(t.Context(), limit, what, try))
-	return time.Since(begun)
+	require.NoError(t, testenv.Wait(t.Context(), limit, what, func(ctx context.Context) error { try(ctx); return nil }))
 }
 
 // config is the cloud-config of a user of the world.
@@ -189,53 +179,42 @@ func servicePorts(ports ...int32) []corev1.ServicePort {
 }
 
 // service makes a Service of type LoadBalancer.
-func (e *env) service(t *testing.T, name string, ports ...int32) { e.annotated(t, name, nil, ports...) }
-
-func (e *env) annotated(t *testing.T, name string, has map[string]string, ports ...int32) {
+func (e *env) service(t *testing.T, name string, ports ...int32) {
 	t.Helper()
-	e.serviceIn(t, metav1.NamespaceDefault, name, has, ports...)
+	e.serviceIn(t, metav1.NamespaceDefault, name, nil, ports...)
 }
 
-func (e *env) serviceIn(t *testing.T, namespace, name string, has map[string]string, ports ...int32) {
+func (e *env) serviceIn(t *testing.T, namespace, name string, annotated map[string]string, ports ...int32) {
 	t.Helper()
 	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: has},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotated},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
 	}
-	if _, err := e.Client.CoreV1().Services(namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Client.CoreV1().Services(namespace).Create(t.Context(), s, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
-// remove deletes a Service and waits until its finalizers are gone.
-func (e *env) remove(t *testing.T, name string) {
+func (e *env) deleteService(t *testing.T, name string) {
 	t.Helper()
-	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	require.NoError(t, services.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	e.eventually(t, "Service "+name+" to go", func(ctx context.Context) error {
-		_, err := services.Get(ctx, name, metav1.GetOptions{})
-		return gone(err)
-	})
+	require.NoError(t, e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// gone is nil for the error of an object that does not exist.
-func gone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return errors.Join(err, errors.New("it is still there"))
+// gone waits until a Service has no finalizers left.
+func (e *env) gone(t *testing.T, name string) {
+	t.Helper()
+	e.eventually(t, "Service "+name+" to go", func(ctx context.Context) {
+		_, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		must.Be(apierrors.IsNotFound(err), "it is still there: %v", err)
+	})
 }
 
 // address waits for a Service's address.
 func (e *env) address(t *testing.T, name string) (ip string) {
 	t.Helper()
-	e.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || len(s.Status.LoadBalancer.Ingress) == 0 {
-			return errors.Join(err, errors.New("no address yet"))
-		}
-		ip = s.Status.LoadBalancer.Ingress[0].IP
-		return nil
+	e.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) {
+		ingress := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})).Status.LoadBalancer.Ingress
+		must.Be(len(ingress) > 0, "no address yet")
+		ip = ingress[0].IP
 	})
 	return ip
 }
@@ -252,21 +231,19 @@ func (e *env) rulesAt(t *testing.T, ips ...string) map[string]testenv.Rule {
 func (e *env) wantRules(t *testing.T, ip string, want ...string) {
 	t.Helper()
 	client := e.api(t, owner)
-	e.eventually(t, fmt.Sprintf("the rules at %s to be %v", ip, want), func(ctx context.Context) error {
-		list, err := testenv.Rules(ctx, client, ip)
-		if err != nil {
-			return err
-		}
-		var all []string
-		for _, r := range list {
-			all = append(all, fmt.Sprintf("%d:%s", r.PublicPort, strings.Join(r.Members, ",")))
-		}
-		slices.Sort(all)
-		if !slices.Equal(all, want) {
-			return fmt.Errorf("they are %v", all)
-		}
-		return nil
+	e.eventually(t, fmt.Sprintf("the rules at %s to be %v", ip, want), func(ctx context.Context) {
+		all := membersOf(must.Get(testenv.Rules(ctx, client, ip)))
+		must.Be(slices.Equal(all, want), "they are %v", all)
 	})
+}
+
+// membersOf describes rules as port:member,member.
+func membersOf(rules []testenv.Rule) (all []string) {
+	for _, r := range rules {
+		all = append(all, fmt.Sprintf("%d:%s", r.PublicPort, strings.Join(r.Members, ",")))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // node reads a Node.
@@ -280,34 +257,17 @@ func (e *env) node(t *testing.T, name string) *corev1.Node {
 // notReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
 func (e *env) notReady(t *testing.T, name string) {
 	t.Helper()
-	e.setReady(t, name, corev1.ConditionUnknown)
-}
-
-func (e *env) setReady(t *testing.T, name string, status corev1.ConditionStatus) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, status)
-	if _, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// tainted waits until a Node has a taint.
-func (e *env) tainted(t *testing.T, name, key string) time.Duration {
-	t.Helper()
-	return e.eventually(t, "the taint "+key+" of Node "+name, func(context.Context) error {
-		if n := e.node(t, name); !hasTaint(n, key) {
-			return fmt.Errorf("taints %v", n.Spec.Taints)
-		}
-		return nil
-	})
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`)
+	_, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
 }
 
 // nodeGone waits until a Node is deleted.
-func (e *env) nodeGone(t *testing.T, name string) time.Duration {
+func (e *env) nodeGone(t *testing.T, name string) {
 	t.Helper()
-	return e.eventually(t, "the Node "+name+" to go", func(ctx context.Context) error {
+	e.eventually(t, "the Node "+name+" to go", func(ctx context.Context) {
 		_, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		return gone(err)
+		must.Be(apierrors.IsNotFound(err), "it is still there: %v", err)
 	})
 }
 
@@ -316,27 +276,13 @@ func hasTaint(n *corev1.Node, key string) bool {
 }
 
 // initialised waits until the controller has initialised n nodes.
-func (e *env) initialised(t *testing.T, n int) time.Duration {
+func (e *env) initialised(t *testing.T, n int) {
 	t.Helper()
-	begun := time.Now()
-	err := testenv.Wait(t.Context(), limit+time.Duration(n)*100*time.Millisecond, fmt.Sprintf("%d nodes to be initialised", n), func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return err
-		}
-		var waiting []string
-		for i := range list.Items {
-			if node := &list.Items[i]; hasTaint(node, taint) || node.Spec.ProviderID == "" {
-				waiting = append(waiting, node.Name)
-			}
-		}
-		if done := len(list.Items) - len(waiting); done < n {
-			return fmt.Errorf("%d of %d are, waiting are %v", done, n, waiting)
-		}
-		return nil
+	e.eventually(t, fmt.Sprintf("%d nodes to be initialised", n), func(ctx context.Context) {
+		list := must.Get(e.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
+		list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return hasTaint(&n, taint) || n.Spec.ProviderID == "" })
+		must.Be(len(list.Items) >= n, "%d are", len(list.Items))
 	})
-	require.NoError(t, err)
-	return time.Since(begun)
 }
 
 // holder is who holds the lease; "" when nobody does.
@@ -349,13 +295,11 @@ func (e *env) holder(ctx context.Context) string {
 }
 
 // newLeader waits until somebody else holds the lease.
-func (e *env) newLeader(t *testing.T, old string) time.Duration {
+func (e *env) newLeader(t *testing.T, old string) {
 	t.Helper()
-	return e.eventually(t, "another leader", func(ctx context.Context) error {
-		if now := e.holder(ctx); now == old || now == "" {
-			return fmt.Errorf("the lease is held by %q", now)
-		}
-		return nil
+	e.eventually(t, "another leader", func(ctx context.Context) {
+		now := e.holder(ctx)
+		must.Be(now != old && now != "", "the lease is held by %q", now)
 	})
 }
 
@@ -368,10 +312,4 @@ func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// logTail prints the end of a log.
-func logTail(t *testing.T, name, path string) {
-	t.Helper()
-	t.Logf("log of %s ends with:\n%s", name, child.Tail(path, 40))
 }

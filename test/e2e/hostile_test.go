@@ -21,7 +21,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // forged is a line that only text from outside writes.
@@ -79,13 +80,10 @@ func (m *mangler) value(key string, v any) any {
 }
 
 // between is a server that hands on the answers of another, changed.
-func between(t *testing.T, target string, transport http.RoundTripper, all bool) (string, error) {
+func between(t *testing.T, target string, transport http.RoundTripper, change func(*http.Response, []byte) []byte) string {
 	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		return "", err
-	}
-	proxy := &httputil.ReverseProxy{
+	to := must.Get(url.Parse(target))
+	s := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: to.Scheme, Host: to.Host})
@@ -94,53 +92,35 @@ func between(t *testing.T, target string, transport http.RoundTripper, all bool)
 		},
 		ModifyResponse: func(r *http.Response) error {
 			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return err
-			}
-			// The same answer to the same question: informers and retries compare.
-			m := &mangler{rand.New(rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))), all} // #nosec G404 -- noise
-			var tree any
-			if json.Unmarshal(body, &tree) == nil {
-				body, err = json.Marshal(m.value("", tree))
-			} else {
-				body = []byte(m.text(string(body))) // a log
-			}
+			body = change(r, body)
 			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 			return err
 		},
-	}
-	s := httptest.NewServer(proxy)
+	})
 	t.Cleanup(s.Close)
-	return s.URL, nil
+	return s.URL
 }
 
 // mangle puts servers before the API server and CloudStack that change their answers: "texts" adds what is hostile to texts, "everything"
 // adds random bytes to every string. The variable API and the file mangled lead to them.
-func (s *scene) mangle(ts *testscript.TestScript, args []string) error {
-	config, err := s.AdminConfig()
-	if err != nil {
-		return err
+func (s *scene) mangle(ts *testscript.TestScript, args []string) {
+	change := func(r *http.Response, body []byte) []byte {
+		// The same answer to the same question: informers and retries compare.
+		m := &mangler{rand.New(rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))), args[0] == "everything"} // #nosec G404 -- noise
+		var tree any
+		if json.Unmarshal(body, &tree) != nil {
+			return []byte(m.text(string(body))) // a log
+		}
+		return must.Get(json.Marshal(m.value("", tree)))
 	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return err
-	}
-	api, err := between(s.t, s.url(), transport, args[0] == "everything")
-	if err != nil {
-		return err
-	}
-	cloud, err := between(s.t, s.cloud.URL, nil, args[0] == "everything")
-	if err != nil {
-		return err
-	}
-	ts.Setenv("API", api)
-	return s.config(ts, []string{"mangled", "api-url=" + cloud + "/client/api"})
+	ts.Setenv("API", between(s.t, s.url(), s.transport(), change))
+	s.config(ts, []string{"mangled", "api-url=" + between(s.t, s.cloud.URL, nil, change) + "/client/api"})
 }
 
 // harmless runs csccm as exits does, whatever its exit code is.
-func (s *scene) harmless(ts *testscript.TestScript, args []string) error {
-	return s.each(ts, anyCode, nil, strings.Split(strings.Trim(args[1], "{}"), ","), args[2:])
+func (s *scene) harmless(ts *testscript.TestScript, args []string) {
+	s.each(ts, anyCode, nil, strings.Split(strings.Trim(args[1], "{}"), ","), args[2:])
 }
 
 // harmful says what in the output of a command controls a terminal, or is a line of text from outside. Text that goes on from the line

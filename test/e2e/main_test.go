@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -27,14 +28,13 @@ import (
 // programs are what every test runs. The tests share the control planes, one at a time each.
 var programs struct {
 	testenv.Binaries
-	plane  string
 	planes *plane.Pool
 	skip   string
 }
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // as in pkg/provider: the simulators are here
-	code, err := prepare(m)
+	code, err := must.Try(func() int { return prepare(m) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -42,39 +42,26 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func prepare(m *testing.M) (int, error) {
+func prepare(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	_, there, err := plane.Cached(ctx, plane.Newest)
-	if err != nil {
-		return 0, err
-	}
+	_, there := must.Get2(plane.Cached(ctx, plane.Newest))
 	if !there && slices.Contains(os.Args, "-test.short=true") {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
-		return m.Run(), nil
+		return m.Run()
 	}
-	if programs.plane, err = plane.Ensure(ctx, plane.Newest, os.Stderr); err != nil {
-		return 0, err
-	}
-	programs.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
-	if err != nil {
-		return 0, err
-	}
+	programs.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
 	// The tests mostly wait for Pods, leases and periods: three for each processor run at the same time.
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides it
-		return 0, err
-	}
-	programs.planes = &plane.Pool{Binary: programs.plane}
+	must.OK(flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))) // -parallel overrides it
+	programs.planes = &plane.Pool{Binary: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}
 	code := m.Run()
-	if err := programs.planes.Stop(); err != nil {
-		return 0, err
-	}
+	must.OK(programs.planes.Stop())
 	// What a test leaves out nobody uses, so only a whole run finds rights that nothing needs.
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
-	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); err != nil && code == 0 {
-		return 0, err
+	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); code == 0 {
+		must.OK(err)
 	}
-	return code, nil
+	return code
 }
 
 // borrow returns a control plane for the rest of the test.

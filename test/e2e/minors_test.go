@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
+)
+
+const (
+	chartDir = "../../charts/cloudstack-ccm"
+	// definitionsFile holds the kinds of the Prometheus operator, as its own module has them.
+	definitionsFile = "../../charts/testdata/apischemas/prometheus-operator.yaml"
 )
 
 // flagzSince is the minor from which kubelets show their flags without being asked to.
@@ -24,14 +28,17 @@ const flagzSince plane.Minor = "1.36"
 // TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes; then by
 // csccm with nodes, as a DaemonSet: nodes are initialised, a Service gets its address, doctor is content, and the DaemonSet becomes
 // a Deployment and a DaemonSet again. Without CSCCM_MINORS only the newest is tested; make minors sets it to all, to built, or to names.
-// What is left out is said.
 func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
+	policy, err := os.ReadFile("../../docs/support-policy.md")
+	require.NoError(t, err)
+	minors := plane.Minors() // the newest first
+	require.Contains(t, string(policy), fmt.Sprintf("the four latest minors: %s, %s, %s, %s |", minors[3], minors[2], minors[1], minors[0]))
 	asked := os.Getenv("CSCCM_MINORS")
-	for _, minor := range plane.Minors() {
+	for _, minor := range minors {
 		t.Run(string(minor), func(t *testing.T) { //nolint:paralleltest // a control plane at a time
 			if minor == plane.Newest {
 				testMinor(t, minor, newClusterEnv(t, nil))
@@ -49,7 +56,7 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 			p, err := plane.Start(t.Context(), plane.Options{Binary: binary, Audit: true, NodeGrace: defaultGrace})
 			require.NoError(t, err)
 			t.Cleanup(p.Stop)
-			testMinor(t, minor, newClusterEnvOn(t, p, nil, time.Second))
+			testMinor(t, minor, newClusterEnvOn(t, p, nil))
 		})
 	}
 }
@@ -57,10 +64,9 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	t.Helper()
 	version, err := e.Client.Discovery().ServerVersion()
-	if err != nil || version.GitVersion != minor.Release() {
-		t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
-	}
-	t.Run("chart", func(t *testing.T) { testChart(t, e) }) //nolint:paralleltest // before there are nodes
+	require.NoError(t, err)
+	require.Equal(t, minor.Release(), version.GitVersion)
+	t.Run("chart", e.testChart) //nolint:paralleltest // before there are nodes
 	for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
 		o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
 		e.join(t, o)
@@ -90,13 +96,33 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 		e.csccm(t, "", append([]string{"upgrade", "--yes", "--set", "kind=" + kind}, everyNode...)...).want(t, 0)
 		ready(kind)
 	}
-	if after := e.rulesAt(t, ip); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the rules were\n%v, and are\n%v", before, after)
-	}
+	require.Equal(t, before, e.rulesAt(t, ip))
 	w.checkReigns(t, 3) // before, of the Deployment, after it
-	t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
 	if minor == plane.Newest {
 		t.Run("DaemonSet", e.testDaemonSet) //nolint:paralleltest // the cluster is shared
+	}
+}
+
+// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning, and all of it
+// can be deleted.
+func (e *clusterEnv) testChart(t *testing.T) {
+	kubectl := func(stdin string, args ...string) {
+		t.Helper()
+		out, err := e.kubectl(t.Context(), stdin, append(args, "--warnings-as-errors")...)
+		require.NoError(t, err, out)
+	}
+	kubectl("", "create", "namespace", "monitoring")
+	kubectl("", "create", "-f", definitionsFile)
+	kubectl("", "wait", "--for=condition=Established", "--timeout=5m", "-f", definitionsFile)
+	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 8)
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		require.NoError(t, err)
+		manifest := e.csccm(t, "", "template", "--values", path).want(t, 0).all
+		kubectl(manifest, "apply", "--validate=strict", "-f", "-")
+		kubectl(manifest, "delete", "--timeout=5m", "-f", "-")
 	}
 }
 
@@ -106,40 +132,14 @@ func (e *clusterEnv) testDaemonSet(t *testing.T) {
 	e.csccm(t, "", "upgrade", "--yes", "--set", "logVerbosity=4").want(t, 0, "3 running")
 	e.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
 	for _, pod := range e.controllerPods(t) {
-		if slices.Contains(before, pod) {
-			t.Errorf("%s was not replaced", pod)
-		}
+		require.NotContains(t, before, pod, "it was not replaced")
 	}
 	// No node is one that it may run on, which is said at once.
-	if s := e.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label"); s.code == 0 || !strings.Contains(s.all, "no node") {
-		t.Errorf("a DaemonSet for no node: csccm upgrade ended with %d:\n%s", s.code, s.all)
-	}
+	s := e.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label")
+	require.NotZero(t, s.code)
+	require.Contains(t, s.all, "no node")
 	e.csccm(t, "", "rollback", "--yes").want(t, 0)
 	e.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
 	e.csccm(t, "", "uninstall", "--yes", "--orphan-load-balancers").want(t, 0)
-	if pods := e.controllerPods(t); len(pods) > 0 {
-		t.Errorf("uninstalled, and there are %v", pods)
-	}
-}
-
-// TestSupportPolicyNamesTheMinors holds the pages that name the tested minors to those that are.
-func TestSupportPolicyNamesTheMinors(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, m := range plane.Minors() {
-		names = append(names, string(m))
-	}
-	slices.Sort(names)
-	for page, want := range map[string]string{
-		"support-policy.md": "| supported | the four latest minors: " + strings.Join(names, ", ") + " |",
-		"checks.md":         names[0] + " to " + names[len(names)-1] + " are tested",
-	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("docs/%s does not say %q: %v", page, want, err)
-		}
-	}
-	if len(names) != 4 {
-		t.Errorf("%v are not four minors", names)
-	}
+	require.Empty(t, e.controllerPods(t))
 }

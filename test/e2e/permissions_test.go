@@ -18,11 +18,11 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // audited is what the API servers of all tests recorded that the controller and csccm did.
@@ -158,38 +158,22 @@ func (a *audited) read(lines []string) error {
 }
 
 // granted are the permissions of the chart's own roles.
-func granted() (all []rights.Request, err error) {
-	chart, err := helm.Embedded()
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := helm.Template(context.Background(), metav1.NamespaceSystem, helm.ApplyRequest{Name: release, Chart: chart, KubeVersion: "v1.37.0"})
-	if err != nil {
-		return nil, err
-	}
+func granted() (all []string) {
+	manifest := must.Get(helm.Template(context.Background(), metav1.NamespaceSystem, helm.ApplyRequest{Name: release, Chart: must.Get(helm.Embedded()), KubeVersion: "v1.37.0"}))
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
-		if err != nil && !runtime.IsMissingKind(err) {
-			return nil, err
-		}
-		var rules []rbacv1.PolicyRule
-		switch role := object.(type) {
-		case *rbacv1.ClusterRole:
-			rules = role.Rules
-		case *rbacv1.Role:
-			rules = role.Rules
-		}
-		for i := range rules {
-			for _, group := range rules[i].APIGroups {
-				for _, resource := range rules[i].Resources {
-					for _, verb := range rules[i].Verbs {
-						all = append(all, rights.Request{Verb: verb, Group: group, Resource: resource})
+		var role rbacv1.ClusterRole // or Role, or something without rules
+		must.OK(yaml.Unmarshal([]byte(document), &role))
+		for _, rule := range role.Rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						all = append(all, rights.Request{Verb: verb, Group: group, Resource: resource}.String())
 					}
 				}
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // usage is how often who used what was granted.
@@ -244,14 +228,7 @@ func (a *audited) judge(whole bool) error {
 	for call, n := range a.denied {
 		errs = append(errs, fmt.Errorf("refused %d times: %s", n, call))
 	}
-	all, err := granted()
-	if err != nil {
-		return err
-	}
-	u, permissions := usage{}, make([]string, 0, len(all))
-	for _, r := range all {
-		permissions = append(permissions, r.String())
-	}
+	u, permissions := usage{}, granted()
 	for r, n := range a.used { // also what the roles of Kubernetes grant to which it is bound
 		u.add(r.String(), "controller", n)
 	}

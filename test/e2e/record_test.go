@@ -146,7 +146,7 @@ func TestRecordLarge(t *testing.T) {
 		nodes = append(nodes, processnode.Options{Name: fmt.Sprint("w", i+1), Address: testenv.VMAddress(i + 1), Labels: cp1.Labels})
 	}
 	// Only the nodes of the controller's Pods have a kubelet.
-	e := newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: time.Hour}), worldOf(t, 1024, nodes...), time.Second)
+	e := newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: time.Hour}), worldOf(t, 1024, nodes...))
 	e.join(t, nodes[:2]...)
 	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
 	others := testenv.Env{Client: e.Client}

@@ -6,24 +6,30 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
+	"github.com/csccm/csccm/installer/commands/cks/iso"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -33,7 +39,7 @@ import (
 // join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud provider,
 // :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods have no sandbox. A kubelet of
 // the same name stops.
-func (s *scene) join(_ *testscript.TestScript, args []string) error {
+func (s *scene) join(_ *testscript.TestScript, args []string) {
 	for _, arg := range args {
 		name, how, _ := strings.Cut(arg, ":")
 		name, address, _ := strings.Cut(name, "=")
@@ -43,18 +49,14 @@ func (s *scene) join(_ *testscript.TestScript, args []string) error {
 		}
 		o.Joined, o.NotExternal, o.Plain = how == "joined", how == "not-external", how == "plain"
 		s.stopKubelet(name)
-		if _, err := s.whole.nodes.Join(s.t.Context(), o); err != nil {
-			return err
-		}
+		must.Get(s.whole.nodes.Join(s.t.Context(), o))
 	}
-	return nil
 }
 
 // leave ends the kubelet of a node, whose Node stays, not ready.
-func (s *scene) leave(_ *testscript.TestScript, args []string) error {
+func (s *scene) leave(_ *testscript.TestScript, args []string) {
 	s.stopKubelet(args[0])
 	s.notReady(s.t, args[0])
-	return nil
 }
 
 func (s *scene) stopKubelet(name string) {
@@ -66,46 +68,37 @@ func (s *scene) stopKubelet(name string) {
 }
 
 // credentials writes the controller's Secret from a file.
-func (s *scene) credentials(ts *testscript.TestScript, args []string) error {
+func (s *scene) credentials(ts *testscript.TestScript, args []string) {
 	s.env.secret(s.t, ts.ReadFile(args[0]))
-	return nil
 }
 
 // nodesReady waits until so many nodes are.
-func (s *scene) nodesReady(_ *testscript.TestScript, args []string) error {
-	n, err := strconv.Atoi(args[0])
-	if err == nil {
-		s.initialised(s.t, n)
-	}
-	return err
+func (s *scene) nodesReady(_ *testscript.TestScript, args []string) {
+	s.initialised(s.t, must.Get(strconv.Atoi(args[0])))
 }
 
 // addressOf waits for the address of a Service, and sets a variable to it.
-func (s *scene) addressOf(ts *testscript.TestScript, args []string) error {
+func (s *scene) addressOf(ts *testscript.TestScript, args []string) {
 	ts.Setenv(args[0], s.address(s.t, args[1]))
-	return nil
 }
 
 // until runs a command until its output has a match of a regular expression, or with "!" has none.
 func until(ts *testscript.TestScript, not bool, args []string) {
 	s := ts.Value("scene").(*scene)
-	commands := map[string]func(*scene, *testscript.TestScript, []string) error{
+	commands := map[string]func(*scene, *testscript.TestScript, []string){
 		"kubectl": (*scene).kubernetes, "cloud": (*scene).call, "rules": (*scene).rulesOf, "logs": (*scene).podLogs, "ledger": (*scene).ledger,
 	}
 	want := regexp.MustCompile("(?m)" + args[0])
-	ts.Check(testenv.Wait(s.t.Context(), limit, strings.Join(args, " "), func(context.Context) error {
+	s.eventually(s.t, strings.Join(args, " "), func(context.Context) {
 		var out bytes.Buffer
 		s.out = &out
-		err := commands[args[1]](s, ts, args[2:])
+		err := must.Catch(func() { commands[args[1]](s, ts, args[2:]) })
 		s.out = nil
 		if args[1] == "kubectl" {
 			out.WriteString(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
 		}
-		if want.Match(out.Bytes()) != not {
-			return nil
-		}
-		return errors.Join(err, fmt.Errorf("the output is %q", out.String()))
-	}))
+		must.Be(want.Match(out.Bytes()) != not, "the output is %q, %v", &out, err)
+	})
 }
 
 // stdout is where a command prints.
@@ -117,29 +110,18 @@ func (s *scene) stdout(ts *testscript.TestScript) io.Writer {
 }
 
 // rulesOf prints the load balancer rules at the address of a Service, as port:member,member.
-func (s *scene) rulesOf(ts *testscript.TestScript, args []string) error {
-	svc, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), args[0], metav1.GetOptions{})
-	if err != nil || len(svc.Status.LoadBalancer.Ingress) == 0 {
-		return errors.Join(err, errors.New("it has no address"))
-	}
-	list, err := testenv.Rules(s.t.Context(), s.api(s.t, owner), svc.Status.LoadBalancer.Ingress[0].IP)
-	var lines []string
-	for _, r := range list {
-		lines = append(lines, fmt.Sprintf("%d:%s\n", r.PublicPort, strings.Join(r.Members, ",")))
-	}
-	slices.Sort(lines)
-	_, _ = io.WriteString(s.stdout(ts), strings.Join(lines, ""))
-	return err
+func (s *scene) rulesOf(ts *testscript.TestScript, args []string) {
+	rules := must.Get(testenv.Rules(s.t.Context(), s.api(s.t, owner), s.address(s.t, args[0])))
+	_, _ = fmt.Fprintln(s.stdout(ts), strings.Join(membersOf(rules), "\n"))
 }
 
 // podLogs prints the logs of the controller's Pods.
-func (s *scene) podLogs(ts *testscript.TestScript, _ []string) error {
-	_, err := fmt.Fprintln(s.stdout(ts), strings.Join(slices.Collect(maps.Values(s.whole.logs(s.t.Context()))), ""))
-	return err
+func (s *scene) podLogs(ts *testscript.TestScript, _ []string) {
+	_, _ = fmt.Fprintln(s.stdout(ts), strings.Join(slices.Collect(maps.Values(s.whole.logs(s.t.Context()))), ""))
 }
 
 // ledger prints who has made which call since the last time: the user, the command, and "refused" for a call that the role lacks.
-func (s *scene) ledger(ts *testscript.TestScript, _ []string) error {
+func (s *scene) ledger(ts *testscript.TestScript, _ []string) {
 	calls := s.cloud.Ledger().Calls()
 	for _, c := range calls[s.calls:] {
 		refused := ""
@@ -149,61 +131,112 @@ func (s *scene) ledger(ts *testscript.TestScript, _ []string) error {
 		_, _ = fmt.Fprintf(s.stdout(ts), "%s %s%s\n", c.Caller, c.Command, refused)
 	}
 	s.calls = len(calls)
-	return nil
 }
 
 // killed runs csccm and kills it as soon as it says a text, unless it has done all there was to do without it.
-func (s *scene) killed(ts *testscript.TestScript, args []string) error {
+func (s *scene) killed(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
-	s.killedAt(s.t, "", args[0], args[2:])
-	return nil
+	s.killedAt(s.t, args[0], args[2:])
 }
 
 // noController scales the controller's Deployment to nothing.
-func (s *scene) noController(ts *testscript.TestScript, _ []string) error {
+func (s *scene) noController(ts *testscript.TestScript, _ []string) {
 	const pods = "app.kubernetes.io/instance=" + release
-	err := s.kubernetes(ts, []string{"-n", "kube-system", "scale", "deployment", "-l", pods, "--replicas=0"})
-	if err == nil {
-		err = s.kubernetes(ts, []string{"-n", "kube-system", "wait", "pods", "-l", pods, "--for=delete", "--timeout=2m"})
-	}
-	return err
+	s.kubernetes(ts, []string{"-n", "kube-system", "scale", "deployment", "-l", pods, "--replicas=0"})
+	s.kubernetes(ts, []string{"-n", "kube-system", "wait", "pods", "-l", pods, "--for=delete", "--timeout=2m"})
 }
 
-// pauseLeader stops the process of the Pod that leads, which keeps the lease.
-func (s *scene) pauseLeader(*testscript.TestScript, []string) error {
-	return syscall.Kill(s.whole.leadingPID(s.t), syscall.SIGSTOP)
+// pauseLeader stops the process of the Pod that leads, which keeps the lease. Its log says that it leads.
+func (s *scene) pauseLeader(*testscript.TestScript, []string) {
+	for pod, log := range s.whole.logs(s.t.Context()) {
+		for _, n := range s.whole.nodes.Nodes() {
+			if pid, ok := n.PodPID(metav1.NamespaceSystem, pod); ok && strings.Contains(log, leads) {
+				must.OK(syscall.Kill(pid, syscall.SIGSTOP))
+				return
+			}
+		}
+	}
+	must.Fail("no Pod leads")
 }
 
 // behind sets SERVER to a proxy of the API server. In the answers to requests whose path has an end it replaces a regular expression.
-func (s *scene) behind(ts *testscript.TestScript, args []string) error {
-	config, err := s.AdminConfig()
-	if err != nil {
-		return err
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		return err
-	}
+func (s *scene) behind(ts *testscript.TestScript, args []string) {
 	from := regexp.MustCompile(args[1])
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	if proxy.Transport, err = rest.TransportFor(config); err != nil {
-		return err
-	}
-	proxy.ModifyResponse = func(r *http.Response) error {
+	ts.Setenv("SERVER", between(s.t, s.url(), s.transport(), func(r *http.Response, body []byte) []byte {
 		if !strings.HasSuffix(r.Request.URL.Path, args[0]) {
-			return nil
+			return body
 		}
-		body, err := io.ReadAll(r.Body)
-		body = from.ReplaceAll(body, []byte(args[2]))
-		r.Body, r.ContentLength, r.StatusCode = io.NopCloser(bytes.NewReader(body)), int64(len(body)), http.StatusOK // it reaches no Pod on loopback
-		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return err
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("Accept", "application/json") // not protobuf, in which nobody finds anything
-		proxy.ServeHTTP(w, r)
+		r.StatusCode = http.StatusOK // the API server reaches no Pod on loopback
+		return from.ReplaceAll(body, []byte(args[2]))
 	}))
-	s.t.Cleanup(server.Close)
-	ts.Setenv("SERVER", server.URL)
-	return nil
+}
+
+// transport sends requests as the administrator.
+func (s *scene) transport() http.RoundTripper {
+	return must.Get(rest.TransportFor(must.Get(s.AdminConfig())))
+}
+
+// serve has an address answer as an API server whose certificate is for an address.
+func (s *scene) serve(_ *testscript.TestScript, args []string) {
+	if s.serving != nil {
+		s.serving.Close()
+	}
+	crt, key := must.Get2(cert.GenerateSelfSignedCertKey(args[1], nil, nil))
+	s.serving = httptest.NewUnstartedServer(http.NotFoundHandler())
+	_ = s.serving.Listener.Close()
+	s.serving.Listener = must.Get(new(net.ListenConfig).Listen(s.t.Context(), "tcp", args[0]+":6443"))
+	s.serving.TLS = &tls.Config{Certificates: []tls.Certificate{must.Get(tls.X509KeyPair(crt, key))}, MinVersion: tls.VersionTLS12}
+	s.serving.StartTLS()
+	s.t.Cleanup(s.serving.Close)
+}
+
+// certificate writes a self-signed certificate for a name to tls.crt and tls.key.
+func (s *scene) certificate(_ *testscript.TestScript, args []string) {
+	crt, key := must.Get2(cert.GenerateSelfSignedCertKey(args[0], nil, nil))
+	s.file(s.t, "tls.crt", string(crt))
+	s.file(s.t, "tls.key", string(key))
+}
+
+// provider writes the provider.yaml that csccm cks iso puts into an ISO, with the values of a file.
+func (s *scene) provider(ts *testscript.TestScript, args []string) {
+	values := must.Get(helm.ParseValues([]string{ts.MkAbs(args[1])}, nil, nil))
+	s.file(s.t, args[0], must.Get(iso.Provider(s.t.Context(), must.Get(helm.Embedded()), values, "v1.37.1")))
+}
+
+// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services of csccm test to
+// their Pods.
+func (s *scene) datapath(*testscript.TestScript, []string) {
+	members := &datapath.Members{}
+	o := datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()}
+	running := must.Get(datapath.Start(s.t.Context(), s.cloud.Simulator, o))
+	ctx, stop := context.WithCancel(s.t.Context())
+	var following sync.WaitGroup
+	following.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			if err := must.Catch(func() { must.OK(members.Set(s.nodePorts(ctx))) }); err != nil && ctx.Err() == nil {
+				s.t.Error(err)
+			}
+		}
+	})
+	s.t.Cleanup(func() { stop(); following.Wait(); running.Close() })
+}
+
+func (s *scene) nodePorts(ctx context.Context) map[string]string {
+	to := map[string]string{}
+	for _, svc := range must.Get(s.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})).Items {
+		if !strings.HasPrefix(svc.Namespace, "csccm-test-") {
+			continue
+		}
+		selector := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(svc.Spec.Selector))
+		for _, pod := range must.Get(s.Client.CoreV1().Pods(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})).Items {
+			for _, p := range svc.Spec.Ports {
+				for _, node := range testenv.ExampleNodes() {
+					if ip := pod.Status.PodIP; ip != "" {
+						to[net.JoinHostPort(node.Address, fmt.Sprint(p.NodePort))] = net.JoinHostPort(ip, p.TargetPort.String())
+					}
+				}
+			}
+		}
+	}
+	return to
 }

@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +30,7 @@ import (
 
 	world "github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -62,13 +62,14 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
 			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
-			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "declines": on((*scene).declines),
-			"kubelet": on((*scene).kubelet), "mangle": on((*scene).mangle), "harmless": on((*scene).harmless),
-			"initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
-			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "agrees": on((*scene).agrees),
+			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "dialog": on((*scene).talk),
+			"declines": on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet), "mangle": on((*scene).mangle),
+			"harmless": on((*scene).harmless), "initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
+			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "provider": on((*scene).provider),
 			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
 			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "serve": on((*scene).serve),
 			"killed": on((*scene).killed), "no-controller": on((*scene).noController), "pause-leader": on((*scene).pauseLeader),
+			"certificate": on((*scene).certificate), "datapath": on((*scene).datapath),
 		},
 	})
 }
@@ -94,10 +95,10 @@ type scene struct {
 	secret       string       // of the cloud-config
 }
 
-// on makes a command of a method. An error fails the script, or is wanted after "!".
-func on(method func(*scene, *testscript.TestScript, []string) error) func(*testscript.TestScript, bool, []string) {
+// on makes a command of a method, which package must ends. An error fails the script, or is wanted after "!".
+func on(method func(*scene, *testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, wantError bool, args []string) {
-		err := method(ts.Value("scene").(*scene), ts, args)
+		err := must.Catch(func() { method(ts.Value("scene").(*scene), ts, args) })
 		if wantError && err == nil {
 			ts.Fatalf("it succeeded")
 		} else if !wantError {
@@ -108,23 +109,19 @@ func on(method func(*scene, *testscript.TestScript, []string) error) func(*tests
 
 // cluster gives the script an API server that no other script uses, with "nodes" also the other controllers of Kubernetes and nodes that
 // join, and the context "test" for it. Further words are programs of testdata that are images on the nodes.
-func (s *scene) cluster(ts *testscript.TestScript, args []string) error {
+func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 	o, options := plane.Options{APIOnly: true}, testenv.ClusterOptions{Images: map[string]string{}}
 	if len(args) > 0 {
 		o, options.Controller, options.Heartbeat = plane.Options{NodeGrace: defaultGrace}, programs.Controller, time.Second
 		for _, name := range args[1:] {
 			path := filepath.Join(s.t.TempDir(), name)
-			if out, err := exec.CommandContext(s.t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil { // #nosec G204 -- of the script
-				return fmt.Errorf("%w: %s", err, out)
-			}
+			out, err := exec.CommandContext(s.t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/"+name).CombinedOutput() // #nosec G204 -- of the script
+			must.Be(err == nil, "%v: %s", err, out)
 			options.Images["registry.example/csccm/"+name] = path
 		}
 	}
 	s.Plane = borrow(s.t, o)
-	nodes, err := testenv.NewCluster(s.Plane, options)
-	if err != nil {
-		return err
-	}
+	nodes := must.Get(testenv.NewCluster(s.Plane, options))
 	s.Client = nodes.Client
 	if len(args) > 0 {
 		s.whole = newClusterEnvOf(s.t, s.Plane, nil, nodes)
@@ -132,22 +129,20 @@ func (s *scene) cluster(ts *testscript.TestScript, args []string) error {
 	}
 	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(s.Kubectl))
 	// A user of its own: the audit log then says what csccm has changed.
-	return s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url())
+	must.OK(s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url()))
 }
 
 // cloudstack starts a CloudStack, example, cks or the world of a file, and writes the cloud-config of the user who owns its VMs. The old
 // rules of the example are those of Service default/web, if there is one: their names come from its UID. With "inside" the nodes of the
 // cluster are those of the first cluster that CloudStack Kubernetes Service makes.
-func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error) {
+func (s *scene) cloudstack(ts *testscript.TestScript, args []string) {
 	w := simulator.ExampleWorld()
 	switch args[0] {
 	case "example":
 	case "cks":
 		w = world.CKSWorld(s.t)
 	default:
-		if w, err = simulator.LoadWorld(strings.NewReader(ts.ReadFile(args[0]))); err != nil {
-			return err
-		}
+		w = must.Get(simulator.LoadWorld(strings.NewReader(ts.ReadFile(args[0]))))
 	}
 	if s.Client != nil {
 		if web, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), "web", metav1.GetOptions{}); err == nil {
@@ -164,29 +159,23 @@ func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error)
 	if len(args) > 1 {
 		options.Inside = &testenv.CKS{Cluster: s.whole.nodes}
 	}
-	if s.cloud, err = testenv.StartCloudStackWith(options); err != nil {
-		return err
-	}
+	s.cloud = must.Get(testenv.StartCloudStackWith(options))
 	s.t.Cleanup(s.cloud.Stop)
 	if s.whole != nil {
 		s.whole.cloud = s.cloud
 	}
-	c, err := s.cloud.Config(owner)
-	if err != nil {
-		return err
-	}
+	c := must.Get(s.cloud.Config(owner))
 	s.secret = c.SecretKey
 	ts.Setenv("CLOUDSTACK", s.cloud.URL)
 	ts.Setenv("API_KEY", c.APIKey)
 	ts.Setenv("SECRET_KEY", c.SecretKey)
-	return s.config(ts, []string{"cloud-config"})
+	s.config(ts, []string{"cloud-config"})
 }
 
 // config writes the owner's cloud-config to a file, with settings added or replaced.
-func (s *scene) config(ts *testscript.TestScript, args []string) error {
-	settings := append([]string{"api-url=" + s.cloud.URL, "api-key=" + ts.Getenv("API_KEY"), "secret-key=" + s.secret}, args[1:]...)
-	all := map[string]string{}
-	for _, setting := range settings {
+func (s *scene) config(ts *testscript.TestScript, args []string) {
+	all := map[string]string{"api-url": s.cloud.URL, "api-key": ts.Getenv("API_KEY"), "secret-key": s.secret}
+	for _, setting := range args[1:] {
 		key, value, _ := strings.Cut(setting, "=")
 		all[key] = value
 	}
@@ -194,11 +183,11 @@ func (s *scene) config(ts *testscript.TestScript, args []string) error {
 	for key, value := range all {
 		text += fmt.Sprintf("%s = %s\n", key, value)
 	}
-	return os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600)
+	must.OK(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // server starts a server that refuses, hangs, answers garbage or has a certificate that nobody signed, as CloudStack or Kubernetes. The variable has its URL.
-func (s *scene) server(ts *testscript.TestScript, args []string) error {
+func (s *scene) server(ts *testscript.TestScript, args []string) {
 	over := make(chan struct{})
 	answers := map[string]http.HandlerFunc{
 		"refuses": func(w http.ResponseWriter, r *http.Request) {
@@ -224,15 +213,11 @@ func (s *scene) server(ts *testscript.TestScript, args []string) error {
 	server := start(answers[args[0]])
 	s.t.Cleanup(func() { close(over); server.Close() })
 	ts.Setenv(args[1], server.URL)
-	return nil
 }
 
 // kubelet plays the kubelet at an address, as far as csccm reads from it: its flags and the log of a container, which are files.
-func (s *scene) kubelet(ts *testscript.TestScript, args []string) error {
-	certificate, err := s.ServingCertificate("system:node:"+args[0], []string{"system:nodes"}, args[0])
-	if err != nil {
-		return err
-	}
+func (s *scene) kubelet(ts *testscript.TestScript, args []string) {
+	certificate := must.Get(s.ServingCertificate("system:node:"+args[0], []string{"system:nodes"}, args[0]))
 	flags, log := ts.ReadFile(args[1]), ts.ReadFile(args[2])
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /flagz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, flags) })
@@ -242,67 +227,54 @@ func (s *scene) kubelet(ts *testscript.TestScript, args []string) error {
 	server.StartTLS()
 	remove := s.Route(args[0]+":10250", server.Listener.Addr().String())
 	s.t.Cleanup(func() { remove(); server.Close() })
-	return nil
 }
 
 // run is csccm with exit code 0.
-func (s *scene) run(ts *testscript.TestScript, args []string) error {
-	return s.exits(ts, append([]string{"0", "csccm"}, args...))
+func (s *scene) run(ts *testscript.TestScript, args []string) {
+	s.exits(ts, append([]string{"0", "csccm"}, args...))
 }
 
 // exits runs csccm, which must end with a code. An argument {a,b c} stands for each of a and "b c" in turn.
-func (s *scene) exits(ts *testscript.TestScript, args []string) error {
-	want, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
+func (s *scene) exits(ts *testscript.TestScript, args []string) {
+	want := must.Get(strconv.Atoi(args[0]))
 	for i, arg := range args {
 		if alternatives, ok := strings.CutPrefix(arg, "{"); ok {
-			if !strings.HasSuffix(arg, "}") {
-				return fmt.Errorf("%s has no end: quote alternatives with blanks", arg)
-			}
-			return s.each(ts, want, args[2:i], strings.Split(strings.TrimSuffix(alternatives, "}"), ","), args[i+1:])
+			must.Be(strings.HasSuffix(arg, "}"), "%s has no end: quote alternatives with blanks", arg)
+			s.each(ts, want, args[2:i], strings.Split(strings.TrimSuffix(alternatives, "}"), ","), args[i+1:])
+			return
 		}
 	}
 	code := 0
 	var exit *exec.ExitError
 	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
 		code = exit.ExitCode()
-	} else if err != nil {
-		return err
+	} else {
+		must.OK(err)
 	}
-	if code != want {
-		return fmt.Errorf("it ended with %d, want %d", code, want)
-	}
+	must.Be(code == want, "it ended with %d, want %d", code, want)
 	s.session.WriteString(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
-	return s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	must.OK(s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr")))
 }
 
 // each runs csccm with each of some arguments between others, at the same time: some of them wait for a server.
-func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) error {
+func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) {
 	s.inherit(ts)
-	stdout, stderr, errs := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives)), make([]error, len(alternatives))
-	var all sync.WaitGroup
-	for i, words := range alternatives {
-		all.Go(func() {
-			cmd := s.command(s.t.Context(), slices.Concat(before, strings.Fields(words), after)...)
+	stdout, stderr := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives))
+	err := must.Catch(func() {
+		must.Each(len(alternatives), func(i int) {
+			cmd := s.command(s.t.Context(), slices.Concat(before, strings.Fields(alternatives[i]), after)...)
 			cmd.Stdout, cmd.Stderr = &stdout[i], &stderr[i]
 			_ = cmd.Run() // its exit code counts
 			code := cmd.ProcessState.ExitCode()
-			if want == anyCode {
-				code = anyCode
-			}
-			if errs[i] = s.said(cmd.Args[1:], code, stdout[i].String(), stderr[i].String()); code != want {
-				errs[i] = fmt.Errorf("%s: it ended with %d, want %d", words, code, want)
-			}
+			must.Be(want == anyCode || code == want, "%s: it ended with %d, want %d", alternatives[i], code, want)
+			must.OK(s.said(cmd.Args[1:], min(code, want), stdout[i].String(), stderr[i].String()))
 		})
-	}
-	all.Wait()
+	})
 	for i := range alternatives {
 		_, _ = stdout[i].WriteTo(ts.Stdout())
 		_, _ = stderr[i].WriteTo(ts.Stderr())
 	}
-	return errors.Join(errs...)
+	must.OK(err)
 }
 
 // anyCode is for a command that may end with any exit code.
@@ -321,19 +293,32 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	return harmful(args, stdout, stderr)
 }
 
-// declines runs csccm on a terminal, where somebody answers its question with no.
-func (s *scene) declines(ts *testscript.TestScript, args []string) error {
-	s.inherit(ts)
-	s.dialog(s.t, []answer{{args[0], "n" + enter}}, args[2:]...).want(s.t, 2, "not confirmed")
-	return nil
+// talk runs csccm, which must end with a code, on a terminal. Each line of a file is a question, and after " | " what somebody types.
+func (s *scene) talk(ts *testscript.TestScript, args []string) {
+	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>", terminate)
+	var answers []answer
+	for line := range strings.Lines(os.Expand(ts.ReadFile(args[1]), ts.Getenv)) {
+		question, typed, _ := strings.Cut(strings.TrimSpace(line), " | ")
+		answers = append(answers, answer{question, keys.Replace(typed)})
+	}
+	s.answers(ts, must.Get(strconv.Atoi(args[0])), answers, args[3:])
 }
 
-// agrees runs csccm on a terminal, where somebody answers its question with yes. Its output is the screen.
-func (s *scene) agrees(ts *testscript.TestScript, args []string) error {
+// declines runs csccm on a terminal, where somebody answers its question with no.
+func (s *scene) declines(ts *testscript.TestScript, args []string) {
+	s.answers(ts, 2, []answer{{args[0], "n" + enter}}, args[2:])
+}
+
+// agrees runs csccm on a terminal, where somebody answers its question with yes.
+func (s *scene) agrees(ts *testscript.TestScript, args []string) {
+	s.answers(ts, 0, []answer{{args[0], "y" + enter}}, args[2:])
+}
+
+// answers prints the screen of a dialog on one line.
+func (s *scene) answers(ts *testscript.TestScript, code int, answers []answer, args []string) {
 	s.inherit(ts)
-	said := s.dialog(s.t, []answer{{args[0], "y" + enter}}, args[2:]...).want(s.t, 0)
-	_, err := fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(said.all), " "))
-	return err
+	said := s.dialog(s.t, answers, args...).want(s.t, code)
+	_, _ = fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(said.all), " "))
 }
 
 // inherit gives the script's environment to what is run without testscript.
@@ -347,49 +332,39 @@ func (s *scene) inherit(ts *testscript.TestScript) {
 var errorAndFix = regexp.MustCompile(`(?m)^error: .*(\n .*)*\n  fix: `)
 
 // kubernetes is kubectl as the administrator.
-func (s *scene) kubernetes(ts *testscript.TestScript, args []string) error {
-	return ts.Exec(s.Kubectl, append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+func (s *scene) kubernetes(ts *testscript.TestScript, args []string) {
+	must.OK(ts.Exec(s.Kubectl, append([]string{"--kubeconfig", s.Kubeconfig}, args...)...))
 }
 
 // call is a command of CloudStack's operator, with parameters as name=value.
-func (s *scene) call(ts *testscript.TestScript, args []string) error {
+func (s *scene) call(ts *testscript.TestScript, args []string) {
 	params := map[string]string{"listall": "true"}
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(arg, "=")
 		params[name] = value
 	}
 	before := len(s.cloud.Ledger().Calls())
-	answer, err := s.cloud.Admin(s.t.Context(), args[0], params)
-	if err != nil {
-		return err
-	}
+	answer := must.Get(s.cloud.Admin(s.t.Context(), args[0], params))
 	for _, c := range s.cloud.Ledger().Calls()[before:] {
 		s.operator[c.Seq] = true
 	}
-	text, err := json.MarshalIndent(answer, "", "  ")
-	_, _ = fmt.Fprintln(s.stdout(ts), string(text))
-	return err
+	_, _ = fmt.Fprintln(s.stdout(ts), string(must.Get(json.MarshalIndent(answer, "", "  "))))
 }
 
 // fault injects faults, as cloudstack-sim --fault; without arguments all end.
-func (s *scene) fault(_ *testscript.TestScript, args []string) error {
+func (s *scene) fault(_ *testscript.TestScript, args []string) {
 	if len(args) == 0 {
 		for _, f := range s.cloud.Faults() {
 			s.cloud.Disarm(f.ID)
 		}
 	}
 	for _, text := range args {
-		f, err := simulator.ParseFault(text)
-		if err != nil {
-			return err
-		}
-		s.cloud.Inject(f)
+		s.cloud.Inject(must.Get(simulator.ParseFault(text)))
 	}
-	return nil
 }
 
 // changes prints what csccm has changed in CloudStack and in the cluster since the last time.
-func (s *scene) changes(ts *testscript.TestScript, _ []string) error {
+func (s *scene) changes(ts *testscript.TestScript, _ []string) {
 	out := ts.Stdout()
 	if s.cloud != nil {
 		calls := s.cloud.Ledger().Calls()
@@ -401,24 +376,18 @@ func (s *scene) changes(ts *testscript.TestScript, _ []string) error {
 		s.calls = len(calls)
 	}
 	if s.Client == nil {
-		return nil
+		return
 	}
-	lines, err := s.AuditLog()
-	if err != nil {
-		return err
-	}
+	lines := must.Get(s.AuditLog())
 	for _, line := range lines[s.lines:] {
 		var r request
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return err
-		}
+		must.OK(json.Unmarshal([]byte(line), &r))
 		o := r.ObjectRef
 		if r.User.Username == "csccm" && slices.Contains(writes, r.Verb) && o.APIGroup != "authorization.k8s.io" && !strings.Contains(r.RequestURI, "dryRun") {
 			_, _ = fmt.Fprintln(out, "cluster", r.Verb, o.Resource, o.Namespace+"/"+o.Name)
 		}
 	}
 	s.lines = len(lines)
-	return nil
 }
 
 var (
@@ -427,11 +396,8 @@ var (
 )
 
 // find sets a variable to what the parentheses of a regular expression match in the output of the last command.
-func (*scene) find(ts *testscript.TestScript, args []string) error {
+func (*scene) find(ts *testscript.TestScript, args []string) {
 	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
-	if len(found) != 2 {
-		return fmt.Errorf("%s is not found", args[1])
-	}
+	must.Be(len(found) == 2, "%s is not found", args[1])
 	ts.Setenv(args[0], found[1])
-	return nil
 }

@@ -5,12 +5,11 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -36,30 +35,31 @@ type occupied struct {
 	apps   []string                // Pods of a workload
 }
 
-// newOccupied has cp1, worker1 and others for nodes. The predecessor runs under the names of Apache's manifest, with an image of
+// newOccupied has the nodes cp1 and worker1. The predecessor runs under the names of Apache's manifest, with an image of
 // its own: process nodes run no program but ours, and an image that they do not know never runs.
-func newOccupied(t *testing.T, p testenv.Predecessor, others ...processnode.Options) *occupied {
+func newOccupied(t *testing.T, p testenv.Predecessor) *occupied {
 	t.Helper()
 	e := &occupied{clusterEnv: newClusterEnv(t, nil)}
-	e.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
-	members := worker1.Name
-	for _, o := range others {
-		members += "," + o.Name
-	}
+	e.join(t, cp1, worker1)
 	e.secret(t, string(e.config(t, owner).Render()))
 	p.Image = testenv.ControllerImage + ":old"
 	e.precededBy(t, p)
 	e.initialised(t, 2)
 	e.service(t, "web", 80)
 	e.service(t, "mail", 25)
-	e.annotated(t, "documented", map[string]string{annotations + "proxy-protocol": "enabled"}, 8080)
-	e.workload(t)
+	e.serviceIn(t, metav1.NamespaceDefault, "documented", map[string]string{annotations + "proxy-protocol": "enabled"}, 8080)
+	out, err := e.kubectl(t.Context(), "", "create", "-f", "testdata/app.yaml")
+	require.NoError(t, err, out)
+	e.eventually(t, "the Pods of app to be on nodes", func(ctx context.Context) {
+		e.apps = e.appPods(ctx)
+		must.Be(len(e.apps) == 4, "they are %v", e.apps)
+	})
 	for i, port := range []int{80, 25, 8080} {
 		e.ips = append(e.ips, e.address(t, []string{"web", "mail", "documented"}[i]))
-		e.wantRules(t, e.ips[i], fmt.Sprintf("%d:%s", port, members))
+		e.wantRules(t, e.ips[i], fmt.Sprintf("%d:%s", port, worker1.Name))
 	}
 	require.NoError(t, testenv.RulesOfOld(t.Context(), e.api(t, owner), e.rulesAt(t, e.ips...)))
-	e.before, e.apps = e.rulesAt(t, e.ips...), e.appPods(t)
+	e.before = e.rulesAt(t, e.ips...)
 	return e
 }
 
@@ -69,26 +69,10 @@ func (e *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
 	require.NoError(t, p.Create(t.Context(), e.Client))
 }
 
-// workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
-func (e *clusterEnv) workload(t *testing.T) {
-	t.Helper()
-	out, err := e.kubectl(t.Context(), "", "create", "-f", "testdata/app.yaml")
-	require.NoError(t, err, out)
-	e.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
-		if n := len(e.appPods(t)); n != 4 {
-			return fmt.Errorf("%d are", n)
-		}
-		return nil
-	})
-}
-
-// appPods are the Pods that are on nodes, with their UIDs and nodes.
-func (e *clusterEnv) appPods(t *testing.T) (out []string) {
-	t.Helper()
-	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	for i := range list.Items {
-		if p := &list.Items[i]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+// appPods are the Pods that are on nodes, with their UIDs and nodes. That their image cannot be pulled here does not matter.
+func (e *clusterEnv) appPods(ctx context.Context) (out []string) {
+	for _, p := range must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
+		if p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
 			out = append(out, string(p.UID)+" on "+p.Spec.NodeName)
 		}
 	}
@@ -99,17 +83,10 @@ func (e *clusterEnv) appPods(t *testing.T) (out []string) {
 // recorded waits until the new controller has taken the addresses of all load balancers into its records.
 func (e *clusterEnv) recorded(t *testing.T) {
 	t.Helper()
-	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
+	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) {
+		for _, s := range must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
+			must.Be(s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Annotations[annotations+"addresses"] != "", "Service %s has no record", s.Name)
 		}
-		for i := range list.Items {
-			if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Annotations[annotations+"addresses"] == "" {
-				return fmt.Errorf("service %s has no record", s.Name)
-			}
-		}
-		return nil
 	})
 }
 
@@ -120,70 +97,39 @@ func (e *occupied) taken(t *testing.T, w *witness) {
 	e.runs(t, "Deployment")
 	e.recorded(t)
 	after := e.rulesAt(t, e.ips...)
-	if len(after) != len(e.before) {
-		t.Errorf("there were %d rules and are %d", len(e.before), len(after))
-	}
+	require.Len(t, after, len(e.before))
 	for id, was := range e.before {
 		now := after[id]
-		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
-			t.Errorf("rule %s was %+v and is %+v", id, was, now)
-		}
-		if !strings.Contains(now.Name, "-tcp-") {
-			t.Errorf("rule %s is still named %s", id, now.Name)
-		}
-		fmt.Fprintf(&e.session, "%s  %s:%d  %s (%s, %s)  ->  %s (%s, %s)\n",
-			id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, was.Algorithm, now.Name, now.Protocol, now.Algorithm)
+		same := now.PublicIP == was.PublicIP && now.Protocol == was.Protocol && now.State == "Active" && slices.Equal(now.Members, was.Members)
+		require.True(t, same && strings.Contains(now.Name, "-tcp-"), "rule %s was %+v and is %+v", id, was, now)
 	}
 	old, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil || *old.Spec.Replicas != 0 || old.Annotations[keptAnnotation] == "" {
-		t.Errorf("%v, the old Deployment: %+v", err, old)
+	require.NoError(t, err)
+	require.True(t, *old.Spec.Replicas == 0 && old.Annotations[keptAnnotation] != "", "the old Deployment: %+v", old)
+	for _, command := range []string{"deleteLoadBalancerRule", "disassociateIpAddress", "removeFromLoadBalancerRule"} {
+		require.Empty(t, e.cloud.Ledger().Find(command, ""))
 	}
-	if now := e.appPods(t); !slices.Equal(now, e.apps) {
-		t.Errorf("Pods before %v and after %v", e.apps, now)
-	}
-	for _, call := range e.cloud.Ledger().Calls() {
-		if slices.Contains([]string{"deleteLoadBalancerRule", "disassociateIpAddress", "removeFromLoadBalancerRule"}, call.Command) {
-			t.Errorf("somebody called %s", call.Command)
-		}
-	}
-	if pods, err := e.podsOf(t.Context(), "cloudstack-ccm-self-test"); err != nil || len(pods) > 0 {
-		t.Errorf("%d Pods of self-tests are left: %v", len(pods), err)
-	}
+	e.undisturbed(t, w, "cloudstack-ccm-self-test", "false")
 	w.check(t)
 }
 
-// isPinned wants the current state of one Service to be kept, and the node labels of the old controller.
-func (e *occupied) isPinned(t *testing.T, want string) {
+// undisturbed ends the watch of a change of controllers: no Pod of the workload has moved, none of a name is left, one Service has its
+// annotation, and nodes have the labels of the old controller.
+func (e *occupied) undisturbed(t *testing.T, w *witness, name, annotation string) {
 	t.Helper()
+	w.end()
 	s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
-	if err != nil || s.Annotations[annotations+"proxy-protocol"] != want {
-		t.Errorf("%v, annotations %v", err, s.Annotations)
-	}
-	if n := e.node(t, worker1.Name); n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
-		t.Errorf("labels %v", n.Labels)
-	}
-}
-
-func (e *clusterEnv) podsOf(ctx context.Context, name string) ([]corev1.Pod, error) {
-	list, err := e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
-// standsBy waits until a Pod of the new controller is ready, beside the old one.
-func (e *occupied) standsBy(t *testing.T) {
-	t.Helper()
-	e.eventually(t, "the new controller to stand by", func(ctx context.Context) error {
-		pods, err := e.podsOf(ctx, "cloudstack-ccm")
-		for i := range pods {
-			if slices.ContainsFunc(pods[i].Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Ready }) {
-				return nil
-			}
-		}
-		return errors.Join(err, fmt.Errorf("none of %d Pods is ready", len(pods)))
+	require.NoError(t, err)
+	require.Equal(t, annotation, s.Annotations[annotations+"proxy-protocol"])
+	require.Equal(t, "SmallInstance", e.node(t, worker1.Name).Labels[corev1.LabelInstanceTypeStable])
+	e.eventually(t, "the Pods to be those of before", func(ctx context.Context) {
+		must.Be(slices.Equal(e.apps, e.appPods(ctx)), "they are %v, and were %v", e.appPods(ctx), e.apps)
+		must.Be(len(e.podsOf(ctx, name)) == 0, "Pods of %s are left", name)
 	})
+}
+
+func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
+	return must.Get(e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})).Items
 }
 
 // What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
@@ -194,66 +140,66 @@ var (
 )
 
 // TestTakeover swaps a running provider for csccm's, prepared by csccm takeover, which is killed while it swaps: Services
-// keep addresses and rule ids, two controllers never lead, and no Pod is moved. Then it has nodes initialised that were there
-// before any provider, and sets them back, on a terminal.
-func TestTakeover(t *testing.T) { //nolint:tparallel // the part shares the cluster
+// keep addresses and rule ids, two controllers never lead, and no Pod is moved.
+func TestTakeover(t *testing.T) {
 	t.Parallel()
-	e := newOccupied(t, testenv.Predecessor{}, joined(worker2))
+	e := newOccupied(t, testenv.Predecessor{})
 	w := e.witness(t)
 	takeover := []string{"takeover", "--yes", "--pin", "default/documented"}
 	e.csccm(t, "", "takeover", "--yes").want(t, 3, "--pin default/documented")
 	e.csccm(t, "", takeover...).want(t, 0, "Prepared. Next:", "instanceTypeFormat=upstream")
 	e.install(t, map[string]any{"instanceTypeFormat": "upstream"})
-	e.standsBy(t)
-	e.killedInTurn(t, 1, "", swapping[:1], takeover) // TestTakeoverUndo kills what follows
+	e.eventually(t, "the new controller to stand by", func(ctx context.Context) {
+		pods := e.podsOf(ctx, "cloudstack-ccm")
+		must.Be(len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1 && pods[0].Status.ContainerStatuses[0].Ready, "it is not ready")
+	})
+	e.killedInTurn(t, 1, swapping[:1], takeover) // TestTakeoverUndo kills what follows
 	e.csccm(t, "", takeover...).want(t, 0)
 	e.csccm(t, "", "takeover", "--yes").want(t, 0, "nothing to take over")
 	e.taken(t, w)
-	e.isPinned(t, "false")
-	t.Run("taint", func(t *testing.T) { testTaint(t, e.clusterEnv) })
 }
 
 // TestTakeoverUndo goes back to the provider that an install has replaced, killed at each of its steps. What the takeover
 // changed is as it was, and csccm's controller ends before the old one starts. Then it takes its place again, and for good,
-// killed at each step of that too.
+// killed at each step of that too. At first a person at a terminal keeps the current state of the Service that would change.
 func TestTakeoverUndo(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
 	install := slices.Concat([]string{"install", "--yes"}, processFlags)
 	e.csccm(t, "", install...).want(t, 3, "--pin default/documented") // without consent
-	install = append(install, "--pin", "all")
-	e.csccm(t, "", install...).want(t, 0, "Stopping Deployment kube-system/"+oldName, "Back to it: csccm takeover --context csccm-test --undo")
+	const changes = "Services that would change: default/documented:"
+	e.dialog(t, []answer{{changes, down + down + enter}}, append([]string{"install"}, processFlags...)...).
+		shows(t, 3, "default/documented: stop here", "--accept default/documented", "--pin default/documented")
+	e.dialog(t, []answer{{changes, enter}, {"Go on in cluster ", enter}}, append([]string{"install"}, processFlags...)...).shows(t, 0,
+		"found Deployment kube-system/"+oldName+", another provider", "the protocol of port 8080 changes from tcp to tcp-proxy",
+		changes+" keep the current state", "Go on in cluster ", "namespace kube-system? Yes", "Stopping Deployment kube-system/"+oldName,
+		"Rules and addresses: ids kept: 3", "Took the place of Deployment kube-system/"+oldName)
 	e.recorded(t)
 	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
-	if _, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var plan struct {
-		Changes  []struct{ Part string }
-		Warnings []string
-	}
+	_, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
+	require.NoError(t, err)
 	s := e.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json").want(t, 0, "rename rule ")
-	err := json.Unmarshal([]byte(s.out), &plan)
-	if want := "[{End} {Start} {Service} {Service}]"; err != nil || fmt.Sprint(plan.Changes) != want || len(plan.Warnings) > 0 {
-		t.Fatalf("%v, want %s, the dry run:\n%s", err, want, s.all)
+	var parts []string
+	for _, m := range regexp.MustCompile(`"part": "(\w+)"`).FindAllStringSubmatch(s.out, -1) {
+		parts = append(parts, m[1])
 	}
+	require.Equal(t, []string{"End", "Start", "Service", "Service"}, parts, s.out)
 	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.
 	e.undo(t, 2, []string{
 		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed", "Starting Deployment kube-system/" + oldName,
 	})
 	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations[keptAnnotation]) > 0 {
-		t.Errorf("%v, the old Deployment: %+v", err, old)
-	}
+	require.NoError(t, err)
+	require.True(t, *old.Spec.Replicas == 1 && old.Status.ReadyReplicas == 1 && old.Annotations[keptAnnotation] == "", "the old Deployment: %+v", old)
 	e.csccm(t, "", "takeover", "--undo").want(t, 0, "nothing to undo")
 
 	w := e.witness(t)
-	e.killedInTurn(t, 4, "", slices.Concat(beforeChart, []string{
+	install = append(install, "--pin", "all")
+	e.killedInTurn(t, 4, slices.Concat(beforeChart, []string{
 		"Helm release kube-system/", "Waiting for the controller's Pods: ", "The controller's self-test in the cluster: passed",
 	}, swapping, afterSwap), install)
 	e.csccm(t, "", install...).want(t, 0)
 	e.taken(t, w)
-	e.isPinned(t, "false")
 }
 
 // TestTakeoverUndoOfADaemonSet does the same where the old controller is a DaemonSet, which is stopped by a selector of
@@ -266,18 +212,14 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	require.NoError(t, err)
 	e.csccm(t, "", append([]string{"install", "--yes", "--pin", "all"}, processFlags...)...).want(t, 0, "Stopping DaemonSet kube-system/"+oldName)
 	e.recorded(t)
-	kept, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil || kept.Status.CurrentNumberScheduled != 0 || kept.Annotations[keptAnnotation] == "" {
-		t.Fatalf("%v, the kept DaemonSet: %+v", err, kept)
-	}
-	if _, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	kept, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.True(t, kept.Status.CurrentNumberScheduled == 0 && kept.Annotations[keptAnnotation] != "", "the kept DaemonSet: %+v", kept)
 	e.undo(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName})
 	now, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil || now.Status.NumberReady != 1 || now.Annotations[keptAnnotation] != "" || !reflect.DeepEqual(now.Spec.Template.Spec.NodeSelector, was.Spec.Template.Spec.NodeSelector) {
-		t.Errorf("%v, the old DaemonSet: %+v", err, now)
-	}
+	require.NoError(t, err)
+	require.True(t, now.Status.NumberReady == 1 && now.Annotations[keptAnnotation] == "", "the old DaemonSet: %+v", now)
+	require.Equal(t, was.Spec.Template.Spec.NodeSelector, now.Spec.Template.Spec.NodeSelector)
 }
 
 // oldProgramReads is a patch of the old controller: the program in it is csccm's own, which would change what Apache's
@@ -287,91 +229,63 @@ var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/container
 // undo goes back, killed after these texts, and compares with what was before the takeover.
 func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	t.Helper()
-	if now := e.rulesAt(t, e.ips...); reflect.DeepEqual(now, e.before) {
-		t.Fatalf("the takeover renamed no rule: %v", now)
-	}
+	require.NotEqual(t, e.before, e.rulesAt(t, e.ips...), "the takeover renamed no rule")
 	w := e.witness(t)
 	undo := []string{"takeover", "--undo", "--yes"}
-	e.killedInTurn(t, least, "", texts, undo)
+	e.killedInTurn(t, least, texts, undo)
 	e.csccm(t, "", undo...).want(t, 0, "old controller works")
-	e.eventually(t, "the old controller to lead", func(ctx context.Context) error {
-		if holder := e.holder(ctx); !strings.HasPrefix(holder, oldName+"-") {
-			return fmt.Errorf("%q leads", holder)
-		}
-		return nil
+	e.eventually(t, "the old controller to lead", func(ctx context.Context) {
+		holder := e.holder(ctx)
+		must.Be(strings.HasPrefix(holder, oldName+"-"), "%q leads", holder)
 	})
-	w.end()
-	if now := e.rulesAt(t, e.ips...); !reflect.DeepEqual(now, e.before) {
-		t.Errorf("the rules were %v and are %v", e.before, now)
-	}
-	if pods, err := e.podsOf(t.Context(), "cloudstack-ccm"); err != nil || len(pods) > 0 {
-		t.Errorf("%v, %d Pods of csccm's controller are left", err, len(pods))
-	}
-	e.isPinned(t, "enabled")
-	if now := e.appPods(t); !slices.Equal(now, e.apps) {
-		t.Errorf("Pods before %v and after %v", e.apps, now)
-	}
+	e.undisturbed(t, w, "cloudstack-ccm", "enabled")
+	require.Equal(t, e.before, e.rulesAt(t, e.ips...))
 	// By the lease: ours, csccm, the old one.
 	led := ""
-	for _, r := range w.reigns {
+	for _, holder := range w.reigns {
 		switch {
-		case strings.HasPrefix(r.holder, "csccm-takeover_"):
+		case strings.HasPrefix(holder, "csccm-takeover_"):
 			led += "c"
-		case strings.HasPrefix(r.holder, oldName+"-"):
+		case strings.HasPrefix(holder, oldName+"-"):
 			led += "o"
-		case r.holder != "":
+		case holder != "":
 			led += "n"
 		}
 	}
-	if i := strings.Index(led, "o"); i < 0 || strings.ContainsAny(led[i:], "nc") || !strings.Contains(led[:i], "c") {
-		t.Errorf("the lease was held by %v (%s)", w.reigns, led)
-	}
+	require.Regexp(t, "^[nc]*c[nc]*o+$", led, w.reigns)
 }
 
 // killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
 // without it: the run before was killed a step later than it was meant to be.
-func (e *env) killedAt(t *testing.T, stdin, text string, args []string) (killed bool) {
+func (e *env) killedAt(t *testing.T, text string, args []string) (killed bool) {
 	t.Helper()
 	ctx, kill := context.WithTimeout(t.Context(), limit)
 	defer kill()
 	cmd := e.command(ctx, args...)
-	cmd.Stdin = strings.NewReader(stdin)
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		for ctx.Err() == nil && !strings.Contains(out.String(), text) {
 			time.Sleep(time.Millisecond)
 		}
 		kill()
-	}()
+	})
 	err := cmd.Wait()
 	kill()
-	<-watching
-	switch killed = strings.Contains(out.String(), text); {
-	case killed:
-		t.Logf("%q was said: %v", text, err)
-	case err != nil:
-		t.Errorf("csccm %s ended (%v) without saying %q:\n%s", args[0], err, text, out.String())
-	default:
-		t.Logf("done, without a step %q left", text)
-	}
+	watching.Wait()
+	killed = strings.Contains(out.String(), text)
+	require.True(t, killed || err == nil, "csccm %s ended (%v) without saying %q:\n%s", args[0], err, text, &out)
 	return killed
 }
 
 // killedInTurn kills csccm after each of these texts, one run after the other, at least so many times.
-func (e *clusterEnv) killedInTurn(t *testing.T, least int, stdin string, texts, args []string) {
+func (e *clusterEnv) killedInTurn(t *testing.T, least int, texts, args []string) {
 	t.Helper()
 	n := 0
-	for _, text := range texts {
-		if !e.killedAt(t, stdin, text, args) {
-			break // nothing is left
-		}
+	for n < len(texts) && e.killedAt(t, texts[n], args) { // until nothing is left
 		n++
 	}
-	if n < least {
-		t.Errorf("csccm %s was killed %d times, want %d or more", args[0], n, least)
-	}
+	require.GreaterOrEqual(t, n, least, "csccm %s was killed", args[0])
 }

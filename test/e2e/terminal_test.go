@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -42,6 +42,7 @@ type answer struct{ question, keys string }
 type terminal struct {
 	end    *os.File // the person's
 	screen vt10x.Terminal
+	seen   string        // of it, when last somebody looked
 	closed chan struct{} // nobody writes any more
 }
 
@@ -94,46 +95,36 @@ func (x *terminal) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// asks returns nil when a question is the last one on the screen and waits for keys: before that the terminal would echo
-// them. An earlier question of the same text has others below it.
-func (x *terminal) asks(question string) error {
-	last := ""
-	for line := range strings.Lines(x.screen.String()) {
+// asks fails by package must unless a question is the last one on the screen and waits for keys: before that the terminal would echo
+// them, and a prompt that has just been drawn asks the terminal where its cursor is, and loses what is typed meanwhile.
+func (x *terminal) asks(question string) {
+	last, screen := "", x.screen.String()
+	for line := range strings.Lines(screen) {
 		if strings.HasPrefix(line, "? ") {
 			last = line
 		}
 	}
-	if !strings.HasPrefix(last, "? "+question) {
-		return errors.New("it is not asked")
-	}
-	raw, err := x.end.SyscallConn() // not Fd, after which Close would not end a Read
-	if err != nil {
-		return err
-	}
-	var settings *unix.Termios
-	if cerr := raw.Control(func(fd uintptr) { settings, err = unix.IoctlGetTermios(int(fd), unix.TCGETS) }); cerr != nil || err != nil {
-		return errors.Join(cerr, err)
-	}
-	if settings.Lflag&unix.ICANON != 0 {
-		return errors.New("it does not read keys yet")
-	}
-	return nil
+	must.Be(strings.HasPrefix(last, "? "+question), "it is not asked")
+	drawn := screen == x.seen
+	x.seen = screen
+	must.Be(drawn, "it is being drawn")
+	raw := must.Get(x.end.SyscallConn()) // not Fd, after which Close would not end a Read
+	must.OK(raw.Control(func(fd uintptr) {
+		settings := must.Get(unix.IoctlGetTermios(int(fd), unix.TCGETS))
+		must.Be(settings.Lflag&unix.ICANON == 0, "it does not read keys yet")
+	}))
 }
 
-// press types until the screen shows that somebody read it: a prompt that learns from the terminal where its cursor is
-// loses what is typed meanwhile.
+// press types until the screen shows that somebody read it.
 func (x *terminal) press(t *testing.T, keys string) {
 	t.Helper()
 	var err error
 	for range 4 {
 		before := x.screen.String()
-		if _, err = x.end.WriteString(keys); err != nil {
-			break
-		}
+		_, err = x.end.WriteString(keys)
+		require.NoError(t, err)
 		err = testenv.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
-			if x.screen.String() == before {
-				return errors.New("it has not")
-			}
+			must.Be(x.screen.String() != before, "it has not")
 			return nil
 		})
 		if err == nil {
@@ -148,27 +139,23 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
-	started := time.Now()
 	cmd := e.command(ctx, args...)
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	x := newTerminal(t, cmd)
 	for _, a := range answers {
-		ended := false
 		err := testenv.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
 			select {
 			case <-x.closed:
-				ended = true
-				return nil
 			default:
-				return x.asks(a.question)
+				x.asks(a.question)
 			}
+			return nil
 		})
-		if err != nil {
-			t.Fatalf("%v:\n%s", err, x.text())
-		}
-		if ended {
-			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
-			break
+		require.NoError(t, err, x.text())
+		select {
+		case <-x.closed:
+			t.Fatalf("csccm %s ended before it asked %q:\n%s", args[0], a.question, x.text())
+		default:
 		}
 		if a.keys == terminate {
 			require.NoError(t, cmd.Process.Signal(unix.SIGTERM))
@@ -183,14 +170,11 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 		}
 	}
 	<-x.closed
-	err := cmd.Wait()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	s := said{args, x.text(), "", cmd.ProcessState.ExitCode()}
-	e.record(s, started)
-	return s
+	return e.record(said{args, x.text(), "", cmd.ProcessState.ExitCode()})
 }
 
 // shows is want for texts that must be there in this order.
@@ -199,9 +183,7 @@ func (s said) shows(t *testing.T, code int, texts ...string) {
 	rest := strings.Join(strings.Fields(s.want(t, code).all), " ")
 	for _, text := range texts {
 		_, after, ok := strings.Cut(rest, text)
-		if !ok {
-			t.Fatalf("the screen does not show %q (after what comes before it):\n%s", text, s.all)
-		}
+		require.True(t, ok, "the screen does not show %q (after what comes before it):\n%s", text, s.all)
 		rest = after
 	}
 }
@@ -214,28 +196,21 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 	defer func() { _, _ = person.Close(), tty.Close() }()
 	var shown output
 	go func() { _, _ = io.Copy(&shown, person) }()
-	p := prompt.NewLines(tty, tty)
-	for _, c := range []struct {
-		secret        bool
-		message, keys string
-	}{{false, "User", "admin"}, {true, "Password (not shown)", "hunter2-canary"}} {
+	for message, keys := range map[string]string{"User": "admin", "Password (not shown)": "hunter2-canary"} {
 		go func() {
-			_ = testenv.Wait(t.Context(), limit, c.message, func(context.Context) error {
-				if !strings.Contains(shown.String(), c.message+": ") {
-					return errors.New("it is not asked")
-				}
+			_ = testenv.Wait(t.Context(), limit, message, func(context.Context) error {
+				must.Be(strings.Contains(shown.String(), message+": "), "it is not asked")
 				return nil
 			})
-			_, _ = person.WriteString(c.keys + enter)
+			_, _ = person.WriteString(keys + enter)
 		}()
-		message, _, _ := strings.Cut(c.message, " (")
-		if got, err := p.Ask(t.Context(), prompt.Question{Message: message, Secret: c.secret}); err != nil || got != c.keys {
-			t.Errorf("%s: %q, %v", message, got, err)
-		}
+		name, secret := strings.CutSuffix(message, " (not shown)")
+		got, err := prompt.NewLines(tty, tty).Ask(t.Context(), prompt.Question{Message: name, Secret: secret})
+		require.NoError(t, err)
+		require.Equal(t, keys, got)
 	}
-	if text := shown.String(); strings.Contains(text, "canary") || !strings.Contains(text, "admin") {
-		t.Errorf("on the screen is %q", text)
-	}
+	require.Contains(t, shown.String(), "admin")
+	require.NotContains(t, shown.String(), "canary")
 }
 
 // TestQuestionsLeaveNoTrace asks questions that are about as wide as the terminal, on its last line. Afterwards each is there once,
@@ -244,47 +219,31 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	const columns, rows = 60, 20
 	for width := columns - 14; width <= columns-3; width++ {
-		for _, kind := range []string{"confirm", "confirm y", "input", "select"} {
-			t.Run(fmt.Sprintf("%s, %d columns", kind, width), func(t *testing.T) {
+		for kind, keys := range map[string]string{"Go on": "y", "Choose": down, "Type": "yes"} {
+			t.Run(fmt.Sprint(kind, width), func(t *testing.T) {
 				t.Parallel()
 				person, tty, err := pty.Open()
-				if err == nil {
-					err = pty.Setsize(tty, &pty.Winsize{Rows: rows, Cols: columns})
-				}
 				require.NoError(t, err)
+				require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: rows, Cols: columns}))
 				x := onScreen(t, person, columns, rows)
 				_, _ = io.WriteString(tty, strings.Repeat("\n", rows)+"before\n")
-				q := prompt.Question{Message: strings.Repeat("Go on ", width)[:width]}
-				p := prompt.NewSurvey(tty, tty, false)
+				q := prompt.Question{Message: strings.Repeat(kind+" ", width)[:width], YesNo: kind == "Go on"}
+				want := "before ? " + q.Message + map[bool]string{true: "? Yes", false: ": yes"}[q.YesNo]
+				if kind == "Choose" {
+					q.Choices = []prompt.Choice{{Value: "a"}, {Value: "yes"}}
+				}
 				asked := make(chan error, 1)
 				go func() {
-					switch kind {
-					case "input":
-					case "select":
-						q.Choices = []prompt.Choice{{Value: "a"}, {Value: "yes"}}
-					default:
-						q.YesNo = true
-					}
-					_, err := p.Ask(t.Context(), q)
+					_, err := prompt.NewSurvey(tty, tty, false).Ask(t.Context(), q)
 					asked <- err
 				}()
-				require.NoError(t, testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { return x.asks("Go on") }))
-				switch kind {
-				case "confirm y":
-					x.press(t, "y")
-				case "input":
-					x.press(t, "yes")
-				case "select":
-					x.press(t, down)
-				}
+				require.NoError(t, testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { x.asks(kind); return nil }))
+				x.press(t, keys)
 				x.press(t, enter)
 				require.NoError(t, <-asked)
 				_ = tty.Close()
 				<-x.closed
-				end := map[string]string{"confirm": "? No", "confirm y": "? Yes"}[kind]
-				if want := "before ? " + q.Message + cmp.Or(end, ": yes"); strings.Join(strings.Fields(x.text()), " ") != strings.Join(strings.Fields(want), " ") {
-					t.Errorf("on the screen is\n%s", x.text())
-				}
+				require.Equal(t, strings.Fields(want), strings.Fields(x.text()))
 			})
 		}
 	}

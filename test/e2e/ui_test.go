@@ -32,10 +32,10 @@ func TestUI(t *testing.T) {
 	e := newDirectEnv(t, 2)
 	e.register(t, 1, 2, nil)
 	first := e.controller(t, "ccm-a")
-	e.leads(t, first)
+	e.says(t, first, leads)
 	e.initialised(t, 2)
 	next := e.controllerAs(t, "ccm-b", "ccm-a", e.url())
-	e.says(t, next, "ttempting to acquire leader lease")
+	e.says(t, next, standsBy)
 	t.Cleanup(func() { // after csccm ui has ended
 		lines, err := e.AuditLog()
 		assert.NoError(t, errors.Join(err, audit.read(lines)))

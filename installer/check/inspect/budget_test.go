@@ -87,7 +87,7 @@ func (w *world) counted(t *testing.T) (cloud, kube map[string]int, kubelets int,
 
 // The calls of a healthy cluster: each list once for the checks and once for the controller's plan, and the members of no
 // more than 16 rules. That, not the wall clock of a busy machine, is what keeps the run short; kubelets are asked 32 at a
-// time. The end-to-end test TestDoctorOnAHundredNodes measures.
+// time.
 func TestBudgetOfDoctor(t *testing.T) {
 	t.Parallel()
 	_, kubeFew, _, _ := sized(t, 3, 0).counted(t)
