@@ -112,7 +112,7 @@ func (w *worker) environment(pod *corev1.Pod) map[string]string {
 
 // fieldValue returns the value of a field of the downward API.
 func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
-	value, ok := map[string]string{"metadata.namespace": pod.Namespace, "status.podIP": w.podIP}[path]
+	value, ok := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "status.podIP": w.podIP}[path]
 	must.Be(ok, "process nodes do not support the field %q", path)
 	return value
 }
