@@ -69,16 +69,9 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-func TestVersion(t *testing.T) {
+func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
-	o := run(t, "--version")
-	assert.Zero(t, o.code)
-	assert.Equal(t, version.String()+"\n", o.stdout)
-	assert.Empty(t, o.stderr)
-}
-
-func TestHelpShowsOurDefaults(t *testing.T) {
-	t.Parallel()
+	assert.Equal(t, outcome{stdout: version.String() + "\n"}, run(t, "--version"))
 	o := run(t, "--help")
 	assert.Zero(t, o.code)
 	for _, want := range []string{

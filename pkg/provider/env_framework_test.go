@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,20 +50,27 @@ import (
 // The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in another bubble.
 func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] } //nolint:reassign // it is a setting of the process
 
-// frameworkEnv is the controller of Services with its informers on a fake API server, and a simulated CloudStack, in the bubble of a synctest: time passes only while everybody waits.
-type frameworkEnv struct {
+// player plays a scenario with the controller of Services and its informers on a fake API server, and a simulated CloudStack,
+// in the bubble of a synctest: time passes only while everybody waits.
+type player struct {
 	account
-	setup controllerSetup
-	p     *Provider
-	stop  func()
-	// metrics are those of the controller that was started last.
-	metrics *prometheus.Registry
+	setup   controllerSetup
+	p       *Provider
+	stop    func()
+	metrics *prometheus.Registry     // of the controller that was started last
 	answer  atomic.Pointer[[]string] // in place of CloudStack's to listVirtualMachines, see around
 	silent  sync.Map                 // the nodes whose kubelets do not answer
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
 	named  sync.Map // the entry of an Event's first write by its name
+
+	dumps  map[string][]string // that were noted
+	vars   map[string]string   // values by name: $NAME, or the address of Service NAME
+	faults []func()
+	broken atomic.Bool
+	last   string // the verb of the last change
+	dirty  bool   // something was changed since the last wait
 }
 
 // controllerSetup is the world of a test and the settings of its controller, which may change between stop and start.
@@ -77,80 +85,79 @@ type controllerSetup struct {
 	config         map[string]string // keys of the cloud-config beside those of every test
 }
 
-// withController runs a test with a world and a controller that has run for a minute.
-func withController(t *testing.T, setup controllerSetup, test func(*frameworkEnv)) {
+// newPlayer returns a player whose controller has run for a minute: its calls and Events are not those of a Service.
+func newPlayer(t *testing.T, setup controllerSetup) *player {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		cloud := testenv.New(t, setup.world, setup.Options)
-		env := &frameworkEnv{
-			account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc, noForwards: setup.noForwards, project: setup.project},
-			setup:   setup,
-		}
-		for _, verb := range []string{"create", "patch"} {
-			env.react(verb, "events", env.countEvent)
-		}
-		for _, node := range setup.nodes {
-			env.joins(node)
-		}
-		env.start()
-		defer func() { env.stop() }()
-		time.Sleep(time.Minute) // the calls and Events of a start are not those of a Service
-		test(env)
-	})
+	cloud := testenv.New(t, setup.world, setup.Options)
+	p := &player{
+		account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc, noForwards: setup.noForwards, project: setup.project},
+		setup:   setup, dumps: map[string][]string{}, vars: maps.Clone(known),
+	}
+	for _, verb := range []string{"create", "patch"} {
+		p.react(verb, "events", p.countEvent)
+	}
+	for _, node := range setup.nodes {
+		p.joins(node)
+	}
+	p.start()
+	time.Sleep(time.Minute)
+	p.dumps["start"] = p.dump()
+	p.count()
+	return p
 }
 
 // countEvent notes a written Event.
-func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Object, error) {
+func (p *player) countEvent(a clienttesting.Action) (bool, runtime.Object, error) {
 	what := a.GetVerb()
 	switch a := a.(type) {
 	case clienttesting.CreateAction:
 		if e, ok := a.GetObject().(*corev1.Event); ok {
 			what = fmt.Sprintf("%s: %s (%s, %s/%s)", e.Reason, e.Message, e.Type, e.InvolvedObject.Namespace, e.InvolvedObject.Name)
-			env.named.Store(e.Name, what)
+			p.named.Store(e.Name, what)
 		}
 	case clienttesting.PatchAction:
-		first, _ := env.named.Load(a.GetName())
+		first, _ := p.named.Load(a.GetName())
 		what = fmt.Sprint("again ", first)
 	}
-	env.mu.Lock()
-	env.events = append(env.events, what)
-	env.mu.Unlock()
+	p.mu.Lock()
+	p.events = append(p.events, what)
+	p.mu.Unlock()
 	return false, nil, nil
 }
 
-// start runs the controllers; env.stop ends them and waits until they have ended.
-func (env *frameworkEnv) start() {
-	ctx, cancel := context.WithCancel(env.t.Context())
-	text := string(env.Config(testAPIKey, testSecret).Render())
-	for key, value := range env.setup.config {
+// start runs the controllers; p.stop ends them and waits until they have ended.
+func (p *player) start() {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	text := string(p.Config(testAPIKey, testSecret).Render())
+	for key, value := range p.setup.config {
 		text += key + " = " + value + "\n"
 	}
 	cfg, err := cloudconfig.Parse(strings.NewReader(text))
-	require.NoError(env.t, err)
+	require.NoError(p.t, err)
 	o := DefaultOptions()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.AddFlags(flags)
-	require.NoError(env.t, flags.Parse(env.setup.flags))
-	env.metrics = prometheus.NewRegistry()
-	o.RegisterMetrics = env.metrics.MustRegister
-	o.ProbeKubelet = env.kubeletAnswers
-	env.p, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)))
-	require.NoError(env.t, err)
-	factory := informers.NewSharedInformerFactory(env.kube, 0)
-	env.p.start(env.kube, ctx.Done())
-	env.p.SetInformers(factory)
-	require.NoError(env.t, env.p.StartServices(ctx, factory, 10))
-	if env.setup.controllers {
+	require.NoError(p.t, flags.Parse(p.setup.flags))
+	p.metrics = prometheus.NewRegistry()
+	o.RegisterMetrics = p.metrics.MustRegister
+	o.ProbeKubelet = p.kubeletAnswers
+	p.p, err = New(cfg, o, cloudstack.WithTransport(p.Transport(p.around)))
+	require.NoError(p.t, err)
+	factory := informers.NewSharedInformerFactory(p.kube, 0)
+	p.p.start(p.kube, ctx.Done())
+	p.p.SetInformers(factory)
+	require.NoError(p.t, p.p.StartServices(ctx, factory, 10))
+	if p.setup.controllers {
 		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
-		initial, err := nodecontroller.NewCloudNodeController(nodes, env.kube, env.p, 5*time.Minute, 20, 1)
-		require.NoError(env.t, err)
-		life, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, env.kube, env.p, 5*time.Second, 1)
-		require.NoError(env.t, err)
+		initial, err := nodecontroller.NewCloudNodeController(nodes, p.kube, p.p, 5*time.Minute, 20, 1)
+		require.NoError(p.t, err)
+		life, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, p.kube, p.p, 5*time.Second, 1)
+		require.NoError(p.t, err)
 		go initial.RunWithContext(ctx, metrics)
 		go life.Run(ctx, metrics)
 	}
 	factory.Start(ctx.Done())
-	env.stop = func() {
+	p.stop = func() {
 		cancel()
 		factory.Shutdown()
 		synctest.Wait()
@@ -159,9 +166,9 @@ func (env *frameworkEnv) start() {
 
 // around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count is the
 // server's ("short") or their own ("without").
-func (env *frameworkEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
+func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 	res, err := send()
-	w := env.answer.Load()
+	w := p.answer.Load()
 	if err != nil || w == nil || form.Get("command") != "listVirtualMachines" {
 		return res, err
 	}
@@ -174,7 +181,7 @@ func (env *frameworkEnv) around(_ *http.Request, form url.Values, send func() (*
 		return res, nil
 	default:
 		var answer map[string]map[string]any
-		require.NoError(env.t, json.NewDecoder(res.Body).Decode(&answer))
+		require.NoError(p.t, json.NewDecoder(res.Body).Decode(&answer))
 		list := answer["listvirtualmachinesresponse"]
 		all, _ := list["virtualmachine"].([]any)
 		all = slices.DeleteFunc(all, func(vm any) bool { return slices.Contains(*w, vm.(map[string]any)["name"].(string)) })
@@ -188,9 +195,9 @@ func (env *frameworkEnv) around(_ *http.Request, form url.Values, send func() (*
 }
 
 // kubeletAnswers is the controller's probe of a kubelet, whose address is the Node's name.
-func (env *frameworkEnv) kubeletAnswers(_ context.Context, address string) bool {
+func (p *player) kubeletAnswers(_ context.Context, address string) bool {
 	node, _, _ := strings.Cut(address, ":")
-	_, silent := env.silent.Load(node)
+	_, silent := p.silent.Load(node)
 	if silent {
 		time.Sleep(failover.ProbeTimeout)
 	}
@@ -198,14 +205,14 @@ func (env *frameworkEnv) kubeletAnswers(_ context.Context, address string) bool 
 }
 
 // kubelet renews a node's lease each 10 s, while it answers.
-func (env *frameworkEnv) kubelet(node string) {
-	env.node(node, func(n *corev1.Node) {
+func (p *player) kubelet(node string) {
+	p.node(node, func(n *corev1.Node) {
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node}}
 		n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
 	})
-	leases := env.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	go wait.UntilWithContext(env.t.Context(), func(ctx context.Context) {
-		if _, silent := env.silent.Load(node); silent {
+	leases := p.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	go wait.UntilWithContext(p.t.Context(), func(ctx context.Context) {
+		if _, silent := p.silent.Load(node); silent {
 			return
 		}
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
@@ -217,33 +224,33 @@ func (env *frameworkEnv) kubelet(node string) {
 }
 
 // remove deletes a Service as its owner does: the object goes when no finalizer is left.
-func (env *frameworkEnv) remove(key string) {
-	env.t.Helper()
-	env.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-	namespace, name := env.split(key)
+func (p *player) remove(key string) {
+	p.t.Helper()
+	p.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	namespace, name := p.split(key)
 	for range 600 {
 		time.Sleep(100 * time.Millisecond)
-		if _, err := env.kube.CoreV1().Services(namespace).Get(env.t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		if _, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return
 		}
 	}
-	env.t.Fatalf("the finalizer of %s stays", key)
+	p.t.Fatalf("the finalizer of %s stays", key)
 }
 
-func (env *frameworkEnv) served(key string) bool {
-	return len(env.get(key).Status.LoadBalancer.Ingress) > 0
+func (p *player) served(key string) bool {
+	return len(p.get(key).Status.LoadBalancer.Ingress) > 0
 }
 
 // count returns the calls to CloudStack and the Events since the last count, and forgets them.
-func (env *frameworkEnv) count() (calls, events []string) {
+func (p *player) count() (calls, events []string) {
 	synctest.Wait()
-	for _, c := range env.Ledger().Find("*", "ccm") {
+	for _, c := range p.Ledger().Find("*", "ccm") {
 		calls = append(calls, c.Command)
 	}
-	env.Ledger().Reset()
-	env.mu.Lock()
-	defer env.mu.Unlock()
-	events, env.events = env.events, nil
+	p.Ledger().Reset()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	events, p.events = p.events, nil
 	return calls, events
 }
 
@@ -262,41 +269,41 @@ func tally(list []string) string {
 }
 
 // node changes a Node as Kubernetes does.
-func (env *frameworkEnv) node(name string, change func(*corev1.Node)) {
-	env.t.Helper()
-	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), name, metav1.GetOptions{})
-	require.NoError(env.t, err)
+func (p *player) node(name string, change func(*corev1.Node)) {
+	p.t.Helper()
+	n, err := p.kube.CoreV1().Nodes().Get(p.t.Context(), name, metav1.GetOptions{})
+	require.NoError(p.t, err)
 	n = n.DeepCopy()
 	change(n)
-	_, err = env.kube.CoreV1().Nodes().Update(env.t.Context(), n, metav1.UpdateOptions{})
-	require.NoError(env.t, err)
+	_, err = p.kube.CoreV1().Nodes().Update(p.t.Context(), n, metav1.UpdateOptions{})
+	require.NoError(p.t, err)
 }
 
 // members are the names of the VMs behind the rules of a Service of one port.
-func (env *frameworkEnv) members(key string) []string {
-	env.t.Helper()
+func (p *player) members(key string) []string {
+	p.t.Helper()
 	synctest.Wait()
-	a := env.on(env.ip(key))
+	a := p.on(p.ip(key))
 	return append([]string{}, a.members[a.rules[0].ID]...)
 }
 
 // addresses are the public addresses of the account in every state.
-func (env *frameworkEnv) addresses() []string {
-	env.t.Helper()
-	return grep(env.dump(), "address ")
+func (p *player) addresses() []string {
+	p.t.Helper()
+	return grep(p.dump(), "address ")
 }
 
 // ready is the condition that says whether the load balancer is as asked for.
-func (env *frameworkEnv) ready(key string) metav1.Condition {
-	env.t.Helper()
-	c := apimeta.FindStatusCondition(env.get(key).Status.Conditions, service.ConditionReady)
-	require.NotNil(env.t, c)
+func (p *player) ready(key string) metav1.Condition {
+	p.t.Helper()
+	c := apimeta.FindStatusCondition(p.get(key).Status.Conditions, service.ConditionReady)
+	require.NotNil(p.t, c)
 	return *c
 }
 
 // failures counts the failed jobs of a command, or, by a number, the calls that were answered with this error.
-func (env *frameworkEnv) failures(of string) int {
-	return len(slices.DeleteFunc(env.Ledger().Find("*", "ccm"), func(c simulator.Call) bool {
+func (p *player) failures(of string) int {
+	return len(slices.DeleteFunc(p.Ledger().Find("*", "ccm"), func(c simulator.Call) bool {
 		return (c.Command != of || c.JobStatus != 2) && fmt.Sprint(c.ErrorCode) != of
 	}))
 }

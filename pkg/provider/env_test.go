@@ -4,13 +4,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime/debug"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -112,8 +112,7 @@ type serviceEnv struct {
 	// lies changes the copies of Services that the controller sees; may be nil.
 	lies func(*corev1.Service)
 
-	mu      sync.Mutex
-	current []*corev1.Node // of the cluster
+	current atomic.Pointer[[]*corev1.Node] // of the cluster
 }
 
 type envOption func(env *serviceEnv, world *string)
@@ -142,6 +141,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	}
 	env.Cloud = testenv.New(t, world, simulator.Options{Latency: env.latency})
 	env.inspect = env.Client("inspect", "inspect", cloudstack.WithClock(fastClock{}))
+	env.setNodes(nil)
 	env.restart()
 	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // there are no ids in it
 	env.before = before.(func() []string)()
@@ -190,18 +190,10 @@ func (env *serviceEnv) services() ([]*corev1.Service, error) {
 	return out, nil
 }
 
-func (env *serviceEnv) clusterNodes() ([]*corev1.Node, error) {
-	env.mu.Lock()
-	defer env.mu.Unlock()
-	return env.current, nil
-}
+func (env *serviceEnv) clusterNodes() ([]*corev1.Node, error) { return *env.current.Load(), nil }
 
 // setNodes makes these the nodes of the cluster.
-func (env *serviceEnv) setNodes(nodes []*corev1.Node) {
-	env.mu.Lock()
-	defer env.mu.Unlock()
-	env.current = nodes
-}
+func (env *serviceEnv) setNodes(nodes []*corev1.Node) { env.current.Store(&nodes) }
 
 // noticed tells the controller of the Services that there are, as its informer does.
 func (env *serviceEnv) noticed() {
@@ -279,13 +271,6 @@ func (env *serviceEnv) update(key string, nodes ...string) {
 	require.NoError(env.t, env.attempt(key))
 }
 
-// changed edits the Service web as a user does, and syncs it.
-func (env *serviceEnv) changed(change func(*corev1.Service), nodes ...string) {
-	env.t.Helper()
-	env.edit("web", change)
-	env.mustSync("web", nodes...)
-}
-
 // repeat does what the framework's queue does, on a clock that advances.
 func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
 	var err error
@@ -300,25 +285,17 @@ func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
 
 func (env *serviceEnv) advance(d time.Duration) { env.clock.Step(d) }
 
-// round runs a round of the drift loop after a time.
-func (env *serviceEnv) round(after time.Duration) {
-	env.advance(after)
+// round is a round of the drift loop, Service by Service, so that a seed always gives the same order.
+func (env *serviceEnv) round() {
 	env.noticed()
-	for _, k := range env.lb.Round(env.t.Context()) {
+	keys := env.lb.Round(env.t.Context())
+	slices.SortFunc(keys, func(a, b service.Key) int { return cmp.Compare(a.UID, b.UID) })
+	for _, k := range keys {
 		_, _ = env.lb.Sync(env.t.Context(), k)
 	}
 }
 
 func (env *serviceEnv) events() []string { return testenv.Drain(env.recorder.Events) }
-
-func (env *serviceEnv) event(reason plan.Reason) string {
-	for _, e := range env.events() {
-		if strings.Contains(e, " "+string(reason)+" ") {
-			return e
-		}
-	}
-	return ""
-}
 
 // calls are the controller's calls since the last reset, without polls.
 func (env *serviceEnv) calls() []string { return env.Calls("ccm") }

@@ -87,62 +87,62 @@ func vpcWorld(wall int) string {
 
 // joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for them,
 // unless Nodes are to be adopted.
-func (env *frameworkEnv) joins(node string, address ...string) {
-	env.t.Helper()
+func (p *player) joins(node string, address ...string) {
+	p.t.Helper()
 	n := nodesNamed(node)[0]
 	for _, ip := range address {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
-	if env.setup.controllers && !slices.Contains(env.setup.flags, "--adopt-nodes") {
+	if p.setup.controllers && !slices.Contains(p.setup.flags, "--adopt-nodes") {
 		changeNode("taint", cloudproviderapi.TaintExternalCloudProvider)(n)
 	}
-	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), n, metav1.CreateOptions{})
-	require.NoError(env.t, err)
+	_, err := p.kube.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{})
+	require.NoError(p.t, err)
 }
 
 // leaves deletes a Node.
-func (env *frameworkEnv) leaves(node string) {
-	env.t.Helper()
-	require.NoError(env.t, env.kube.CoreV1().Nodes().Delete(env.t.Context(), node, metav1.DeleteOptions{}))
+func (p *player) leaves(node string) {
+	p.t.Helper()
+	require.NoError(p.t, p.kube.CoreV1().Nodes().Delete(p.t.Context(), node, metav1.DeleteOptions{}))
 }
 
 // deletes asks for the deletion of a Service and does not wait.
-func (env *frameworkEnv) deletes(key string) {
-	env.t.Helper()
-	env.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+func (p *player) deletes(key string) {
+	p.t.Helper()
+	p.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 }
 
 // vanishes deletes a Service whose finalizers somebody has removed.
-func (env *frameworkEnv) vanishes(key string) {
-	env.t.Helper()
-	env.edit(key, func(s *corev1.Service) { s.Finalizers = nil })
-	env.forget(key)
+func (p *player) vanishes(key string) {
+	p.t.Helper()
+	p.edit(key, func(s *corev1.Service) { s.Finalizers = nil })
+	p.forget(key)
 }
 
 // says is what users are told about a Service: its condition and all Events.
-func (env *frameworkEnv) says(key string) string {
+func (p *player) says(key string) string {
 	synctest.Wait()
 	text := ""
-	for _, c := range env.get(key).Status.Conditions {
+	for _, c := range p.get(key).Status.Conditions {
 		text += c.Type + " " + string(c.Status) + " " + c.Reason + ": " + c.Message + "\n"
 	}
-	return text + strings.Join(env.said(), "\n")
+	return text + strings.Join(p.said(), "\n")
 }
 
 // said are the Events since the last count, which it does not forget.
-func (env *frameworkEnv) said() []string {
+func (p *player) said() []string {
 	synctest.Wait()
-	env.mu.Lock()
-	defer env.mu.Unlock()
-	return slices.Clone(env.events)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.events)
 }
 
 // metric returns the value of a gauge or counter; 0 when there is none.
-func (env *frameworkEnv) metric(name string) float64 {
-	env.t.Helper()
+func (p *player) metric(name string) float64 {
+	p.t.Helper()
 	synctest.Wait()
-	families, err := env.metrics.Gather()
-	require.NoError(env.t, err)
+	families, err := p.metrics.Gather()
+	require.NoError(p.t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
@@ -152,29 +152,29 @@ func (env *frameworkEnv) metric(name string) float64 {
 }
 
 // wrote are the calls of the controller since the ledger was reset that change something.
-func (env *frameworkEnv) wrote() []string {
+func (p *player) wrote() []string {
 	synctest.Wait()
-	return slices.DeleteFunc(env.Calls("ccm"), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+	return slices.DeleteFunc(p.Calls("ccm"), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
 }
 
 // holds reports whether the account has an address.
-func (env *frameworkEnv) holds(ip string) bool {
-	env.t.Helper()
-	return len(grep(env.addresses(), " "+ip+" ")) > 0
+func (p *player) holds(ip string) bool {
+	p.t.Helper()
+	return len(grep(p.addresses(), " "+ip+" ")) > 0
 }
 
 // deleteRules deletes everything on an address, as an operator does by hand.
-func (env *frameworkEnv) deleteRules(ip string) {
-	env.t.Helper()
-	a := env.on(ip)
+func (p *player) deleteRules(ip string) {
+	p.t.Helper()
+	a := p.on(ip)
 	for i := range a.rules {
-		env.Admin("deleteLoadBalancerRule", "id", a.rules[i].ID)
+		p.Admin("deleteLoadBalancerRule", "id", a.rules[i].ID)
 	}
 	for i := range a.forwards {
-		env.Admin("deletePortForwardingRule", "id", a.forwards[i].ID)
+		p.Admin("deletePortForwardingRule", "id", a.forwards[i].ID)
 	}
 	for i := range a.firewall {
-		env.Admin("deleteFirewallRule", "id", a.firewall[i].ID)
+		p.Admin("deleteFirewallRule", "id", a.firewall[i].ID)
 	}
 }
 

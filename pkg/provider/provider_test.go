@@ -15,11 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -82,25 +78,6 @@ func TestOptionsValidate(t *testing.T) {
 	} {
 		require.ErrorContains(t, bad.Validate(), part)
 	}
-}
-
-// A Service that was deleted without its finalizer and created again under its name was cleaned up again and again.
-func TestRecreatedServiceIsCleanedUpOnce(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web")
-	env.react("patch", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		patch, _ := a.(clienttesting.PatchAction)
-		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web", nil) // as the API server has it
-		return strings.Contains(string(patch.GetPatch()), string(webUID)), nil, conflict
-	})
-	old := service.KeyOf(env.get("web"))
-	env.forget("web")
-	env.create("web", []int{80}, func(s *corev1.Service) { s.UID = mailUID })
-	_, err := env.lb.Sync(t.Context(), old)
-	require.NoError(t, err)
-	assert.Equal(t, env.before, env.dump())
 }
 
 // The cached copy of a Service can be older than the records of an earlier process.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,17 +41,6 @@ var verbs = map[string]int{
 	"service": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
 	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
 	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
-}
-
-// player plays a scenario. It knows the dumps that were noted, and values by name: $NAME, or the address of Service NAME.
-type player struct {
-	*frameworkEnv
-	dumps  map[string][]string
-	vars   map[string]string
-	faults []func()
-	broken atomic.Bool
-	last   string // the verb of the last change
-	dirty  bool   // something was changed since the last wait
 }
 
 // expand replaces $NAME and ${NAME}.

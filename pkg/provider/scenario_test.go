@@ -6,11 +6,11 @@ package provider
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -52,11 +52,11 @@ func TestScenarios(t *testing.T) {
 			for len(s.Steps) > 0 && configure(t, &setup, &s.Steps[0]) {
 				s.Steps = s.Steps[1:]
 			}
-			withController(t, setup, func(env *frameworkEnv) {
-				p := &player{frameworkEnv: env, dumps: map[string][]string{"start": env.dump()}, vars: maps.Clone(known)}
-				env.count()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlayer(t, setup)
+				defer func() { p.stop() }()
 				if err := errors.Join(s.Play(p), p.hit()); err != nil {
-					env.t.Fatalf("%v\nEvents:\n  %s", err, strings.Join(env.said(), "\n  "))
+					t.Fatalf("%v\nEvents:\n  %s", err, strings.Join(p.said(), "\n  "))
 				}
 			})
 		})

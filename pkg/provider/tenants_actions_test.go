@@ -4,7 +4,6 @@
 package provider
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -54,7 +52,7 @@ func (r *tenantRun) next(random *rand.Rand) action {
 		d := time.Duration(1+random.IntN(1200)) * time.Second
 		return action{text: fmt.Sprintf("clock +%s", d), do: func(r *tenantRun) { r.advance(d) }}
 	case n < 92:
-		return action{text: "drift round", do: func(r *tenantRun) { r.driftOnce() }}
+		return action{text: "drift round", do: func(r *tenantRun) { r.round() }}
 	case n < 94:
 		nth := random.IntN(16)
 		return action{text: fmt.Sprintf("an operator acquires an address that was free, %d", nth), do: func(r *tenantRun) { r.acquireReleased(nth) }}
@@ -201,16 +199,6 @@ func (r *tenantRun) syncAttacker(key string) {
 func (r *tenantRun) tryDelete(key string) {
 	if r.exists(key) {
 		_ = r.delete(key)
-	}
-}
-
-// driftOnce is a round of the drift loop, Service by Service, so that a seed always gives the same order.
-func (r *tenantRun) driftOnce() {
-	r.noticed()
-	keys := r.lb.Round(r.t.Context())
-	slices.SortFunc(keys, func(a, b service.Key) int { return cmp.Compare(a.UID, b.UID) })
-	for _, k := range keys {
-		_, _ = r.lb.Sync(r.t.Context(), k)
 	}
 }
 
