@@ -130,13 +130,24 @@ func TestWholeMap(t *testing.T) {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	const web, rule, address, node = "service/team-0/web-0", "rule/rule-0", "address/ip-0", "node/worker-0"
-	planOf := func(p loadbalancer.Preview) *plan.Service {
+	planned := func(p loadbalancer.Preview, err string) func(*Page) {
 		p.Service = "team-0/web-0"
-		return &plan.Service{Preview: p}
+		s := &plan.Service{Preview: p, Error: err}
+		return func(f *Page) { f.Planned = map[string]*plan.Service{p.Service: s} }
+	}
+	found := func(code, title string, outcome check.Outcome, o check.Object) func(*Page) {
+		return func(f *Page) {
+			f.Findings = []check.Result{{Code: code, Title: title, Outcome: outcome, Objects: []check.Object{o}}}
+			if code == "LB-003" { // of no Service
+				f.Services = nil
+			}
+		}
 	}
 	on := func(kind, id string) []lbplan.Step {
 		return []lbplan.Step{{Kind: kind, On: lbplan.On{IP: ipOf(0)}, ItemID: id, Port: 80}}
 	}
+	svc := serviceOf(0)
+	orphan := ruleOf(&svc, 0).Name
 	condition := func(status metav1.ConditionStatus) func(*Page) {
 		return func(f *Page) {
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: status, Reason: "PortTaken", Message: "port 80 is taken"}}
@@ -151,42 +162,28 @@ func TestHealth(t *testing.T) {
 		"the condition is false": {condition(metav1.ConditionFalse), web, model.HealthError, "PortTaken: port 80 is taken"},
 		"the condition is true":  {condition(metav1.ConditionTrue), web, model.HealthOK, ""},
 		"no address yet":         {func(f *Page) { f.Services[0].Status = corev1.ServiceStatus{} }, web, model.HealthPending, "no address yet"},
-		"refused": {func(f *Page) {
-			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}})}
-		}, web, model.HealthError, "PortTaken: taken"},
-		"drift": {func(f *Page) {
-			f.AllRules = nil
-			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Actions: on(lbplan.CreateRule, "")})}
-		}, web, model.HealthWarning, "1 action planned"},
-		"drift of a rule": {func(f *Page) {
-			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Actions: on(lbplan.DeleteRule, "rule-0")})}
-		}, rule, model.HealthWarning, "planned: delete rule"},
-		"no plan": {func(f *Page) {
-			p := planOf(loadbalancer.Preview{})
-			p.Error = "CloudStack is down"
-			f.Planned = map[string]*plan.Service{"team-0/web-0": p}
-		}, web, model.HealthWarning, "CloudStack is down"},
-		"doctor about the Service": {func(f *Page) {
-			f.Findings = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
-		}, web, model.HealthError, "LB-001: Services are served, members missing"},
-		"doctor about the node": {func(f *Page) {
-			f.Findings = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
-		}, node, model.HealthWarning, "NODE-006: Addresses"},
-		"an orphaned address": {func(f *Page) {
-			f.Services, f.Findings = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "PublicIpAddress", Name: ipOf(0), Message: "of no Service"}}}}
-		}, address, model.HealthOrphan, "of no Service"},
-		"doctor calls a rule an orphan": {func(f *Page) {
-			f.Services, f.Findings = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.AllRules[0].Name, Message: "of no Service"}}}}
-		}, rule, model.HealthOrphan, "of no Service"},
+		"refused":                {planned(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}}, ""), web, model.HealthError, "PortTaken: taken"},
+		"drift":                  {planned(loadbalancer.Preview{Actions: on(lbplan.CreateRule, "")}, ""), web, model.HealthWarning, "1 action planned"},
+		"drift of a rule":        {planned(loadbalancer.Preview{Actions: on(lbplan.DeleteRule, "rule-0")}, ""), rule, model.HealthWarning, "planned: delete rule"},
+		"no plan":                {planned(loadbalancer.Preview{}, "CloudStack is down"), web, model.HealthWarning, "CloudStack is down"},
+		"doctor about the Service": {
+			found("LB-001", "Services are served", check.Failed, check.Object{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}),
+			web, model.HealthError, "LB-001: Services are served, members missing",
+		},
+		"doctor about the node": {
+			found("NODE-006", "Addresses", check.Warning, check.Object{Kind: "Node", Name: "worker-0"}), node, model.HealthWarning, "NODE-006: Addresses",
+		},
+		"an orphaned address": {
+			found("LB-003", "", check.Warning, check.Object{Kind: "PublicIpAddress", Name: ipOf(0), Message: "of no Service"}),
+			address, model.HealthOrphan, "of no Service",
+		},
+		"doctor calls a rule an orphan": {
+			found("LB-003", "", check.Warning, check.Object{Kind: "LoadBalancerRule", Name: orphan, Message: "of no Service"}),
+			rule, model.HealthOrphan, "of no Service",
+		},
 		"a rule of others on a shared address": {func(f *Page) {
 			f.AllRules = append(f.AllRules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
 		}, "rule/theirs", model.HealthForeign, "not made for"},
-		"a forward of others on a shared address": {func(f *Page) {
-			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 22, EndPort: 22, Protocol: "tcp", VMID: f.VMs.All()[0].ID}}
-		}, "forward/f", model.HealthForeign, "not made for"},
-		"an own forward": {func(f *Page) {
-			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", Tags: map[string]string{lbplan.TagServiceUID: string(f.Services[0].UID)}}}
-		}, "forward/f", model.HealthOK, ""},
 		"a node without a VM":      {func(f *Page) { f.VMs = vms{}.snapshot(t) }, node, model.HealthError, "no VM"},
 		"a node that is not ready": {func(f *Page) { f.Nodes[0].Status.Conditions = nil }, node, model.HealthError, "not ready"},
 		"a stopped VM":             {func(f *Page) { f.VMs.All()[0].State = cloudstack.VMStopped }, "vm/10000000-0000-0000-0000-000000000000", model.HealthError, "Stopped"},

@@ -137,18 +137,13 @@ func manyMembers(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// A long list is read while it arrives: one that breaks off is asked for again and read from its beginning, and one that
-// never ends is an error.
+// A long list is read while it arrives: one that breaks off is asked for again and read from its beginning.
 func TestLongListThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	const n = 1000
 	whole := manyMembers(t, n)
 	broken := func() io.Reader {
 		return io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), iotest.ErrReader(io.ErrUnexpectedEOF))
-	}
-	endless := func() io.Reader {
-		begin := whole[:bytes.LastIndexByte(whole, ']')]
-		return io.MultiReader(bytes.NewReader(begin), strings.NewReader(strings.Repeat(" ", 33<<20)))
 	}
 	for _, tc := range []struct {
 		name    string
@@ -158,27 +153,23 @@ func TestLongListThatBreaksOff(t *testing.T) {
 	}{
 		{name: "once", answers: []func() io.Reader{broken, func() io.Reader { return bytes.NewReader(whole) }}},
 		{name: "always", answers: []func() io.Reader{broken}, err: "unexpected EOF", kind: KindTransient},
-		{name: "too long", answers: []func() io.Reader{endless}, err: "larger than 32 MiB", kind: KindInvalid},
 		{name: "not JSON", answers: []func() io.Reader{func() io.Reader { return bytes.NewReader(whole[:len(whole)/2]) }}, err: "EOF", kind: KindTransient},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			tries := 0
-			c := clientOf(t, func(r *http.Request) (*http.Response, error) {
-				answer := tc.answers[min(tries, len(tc.answers)-1)]()
-				tries++
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer), Request: r}, nil
-			})
-			members, err := c.ListLoadBalancerMembers(t.Context(), "r")
-			if tc.err != "" {
-				require.ErrorContains(t, err, tc.err)
-				require.Equal(t, tc.kind, asError(t, err).Kind)
-				return
-			}
-			require.NoError(t, err)
-			require.Len(t, members, n)
-			require.Equal(t, 2, tries)
+		tries := 0
+		c := clientOf(t, func(r *http.Request) (*http.Response, error) {
+			answer := tc.answers[min(tries, len(tc.answers)-1)]()
+			tries++
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer), Request: r}, nil
 		})
+		members, err := c.ListLoadBalancerMembers(t.Context(), "r")
+		if tc.err != "" {
+			require.ErrorContains(t, err, tc.err, tc.name)
+			require.Equal(t, tc.kind, asError(t, err).Kind)
+			continue
+		}
+		require.NoError(t, err, tc.name)
+		require.Len(t, members, n)
+		require.Equal(t, 2, tries)
 	}
 }
 

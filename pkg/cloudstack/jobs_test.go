@@ -91,27 +91,19 @@ func (f *fakeJobs) total() int {
 	return len(f.polls)
 }
 
-type waited struct {
-	id  string
-	job *Job
-	err error
-}
-
 // run waits for the jobs, all at once.
-func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]waited {
+func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]error {
 	t.Helper()
-	results := make(chan waited, len(ids))
+	out, results := map[string]error{}, make(chan func(), len(ids))
 	for _, id := range ids {
 		go func() {
-			job, err := w.Wait(context.Background(), "createTags", id)
-			results <- waited{id, job, err}
+			_, err := w.Wait(context.Background(), "createTags", id)
+			results <- func() { out[id] = err }
 		}()
 		synctest.Wait() // in this order
 	}
-	out := map[string]waited{}
 	for range ids {
-		r := <-results
-		out[r.id] = r
+		(<-results)()
 	}
 	return out
 }
@@ -119,8 +111,8 @@ func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]wai
 // succeed waits for jobs that must all succeed.
 func (f *fakeJobs) succeed(t *testing.T, w *JobWaiter, ids ...string) {
 	t.Helper()
-	for id, r := range f.run(t, w, ids...) {
-		require.NoError(t, r.err, id)
+	for id, err := range f.run(t, w, ids...) {
+		require.NoError(t, err, id)
 	}
 }
 
@@ -242,11 +234,11 @@ func TestUnknownAndForbiddenJobs(t *testing.T) {
 		f.queryErr["foreign"] = &Error{Kind: KindNotPermitted, HTTPCode: 531, Text: "not authorized"}
 		f.queryErr["keys"] = &Error{Kind: KindAuth, HTTPCode: 401, Text: "unable to verify"}
 		r := f.run(t, w, "fine", "unknown", "foreign", "keys")
-		require.NoError(t, r["fine"].err)
-		require.True(t, IsNotFound(r["unknown"].err), "%v", r["unknown"].err)
-		require.True(t, IsKind(r["foreign"].err, KindNotPermitted))
-		require.True(t, IsKind(r["keys"].err, KindAuth))
-		e := asError(t, r["foreign"].err)
+		require.NoError(t, r["fine"])
+		require.True(t, IsNotFound(r["unknown"]), "%v", r["unknown"])
+		require.True(t, IsKind(r["foreign"], KindNotPermitted))
+		require.True(t, IsKind(r["keys"], KindAuth))
+		e := asError(t, r["foreign"])
 		require.Equal(t, "foreign", e.JobID)
 		require.True(t, e.MayHaveHappened)
 
@@ -276,14 +268,14 @@ func TestJobTimeout(t *testing.T) {
 	waiterTest(t, 3*time.Second, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Hour)
 		f.queryErr["a"] = &Error{Kind: KindTransient, Command: commandQueryJob, Text: "connection refused"}
-		r := f.run(t, w, "a")["a"]
-		require.ErrorIs(t, r.err, ErrJobTimeout)
-		e := asError(t, r.err)
+		err := f.run(t, w, "a")["a"]
+		require.ErrorIs(t, err, ErrJobTimeout)
+		e := asError(t, err)
 		require.Equal(t, KindTransient, e.Kind)
 		require.Equal(t, "a", e.JobID)
 		require.True(t, e.MayHaveHappened)
-		require.ErrorContains(t, r.err, "within 3s")
-		require.ErrorContains(t, r.err, "connection refused")
+		require.ErrorContains(t, err, "within 3s")
+		require.ErrorContains(t, err, "connection refused")
 	})
 }
 

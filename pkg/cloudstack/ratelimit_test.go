@@ -250,24 +250,6 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	})
 }
 
-func TestACallThatCannotComeInTimeDoesNotWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := &limiterLog{limiter: fixed(1, 1)}
-		for range 4 {
-			l.call(t.Context(), 0)
-		}
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := l.wait(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "would have to wait 4s")
-		require.Equal(t, start, time.Now())
-		l.group.Wait()
-	})
-}
-
 // Calls at random times, some of them cancelled: the rate is never exceeded, nobody starves, and all come in their order.
 func TestLimiterAtRandom(t *testing.T) {
 	t.Parallel()

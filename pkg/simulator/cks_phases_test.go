@@ -227,17 +227,17 @@ func TestClusterInsideFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, in := startInside(t)
-			a := h.ok(h.call("owner", "createKubernetesCluster", "name", "c1", "zoneid", h.vars["zone"], "kubernetesversionid", h.vars["version"],
-				"serviceofferingid", h.vars["node"], "size", "1"))
-			h.clock.Step(10 * time.Second)
-			h.sim.runDue()
+			h.play(`
+				& newCluster > jobid=job
+				wait 10s
+				owner queryAsyncJobResult jobid={job} => /jobstatus=0`)
 			if tc.err != nil {
 				in.goesOn(h, fmt.Sprintf("start c1 1.31.1 %v", kinds(seenNodes(h))), tc.err, "Error")
 			} else { // CloudStack's time-out
 				h.clock.Step(time.Hour)
 			}
-			j := h.ok(h.call("owner", "queryAsyncJobResult", "jobid", a.str("jobid"))).body
-			require.Equal(t, "Failed to setup Kubernetes cluster : c1 "+tc.text, j["jobresult"].(map[string]any)["errortext"])
+			h.set("text", "Failed to setup Kubernetes cluster : c1 "+tc.text).play(`
+				owner queryAsyncJobResult jobid={job} => /jobresult.errortext="{text}"`)
 			if tc.err == nil { // an answer that comes too late changes nothing
 				in.proceed <- nil
 			}

@@ -16,32 +16,19 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// zoneOf is what every owner's objects are made from.
-type zoneOf struct{ zone, template, offering, vpc string }
-
-func (h *env) zoneParts() zoneOf {
-	h.t.Helper()
-	find := func(list, item string, pairs ...string) string {
-		return id(h.first(h.root(list, append(pairs, "listall", "true")...), item))
-	}
-	return zoneOf{
-		zone: find("listZones", "zone"), template: find("listTemplates", "template", "templatefilter", "all"),
-		offering: find("listServiceOfferings", "serviceoffering", "name", "Small Instance"),
-		vpc:      find("listVPCOfferings", "vpcoffering", "name", "Default VPC offering"),
-	}
-}
-
 // everything makes an object of every family for an owner, by calls of a root admin alone; owner are the parameters that
 // name the owner.
 func (h *env) everything(name string, owner ...string) {
 	h.t.Helper()
-	z := h.zoneParts()
-	h.set("zone", z.zone, "template", z.template, "small", z.offering, "vpcs", z.vpc, "N", name)
 	var of []string
 	for i := 0; i < len(owner); i += 2 {
 		of = append(of, owner[i]+"="+owner[i+1])
 	}
-	h.play(strings.ReplaceAll(`
+	h.set("N", name).play(strings.ReplaceAll(`
+		root listZones > zone
+		root listTemplates templatefilter=all > template
+		root listServiceOfferings name="Small Instance" > small
+		root listVPCOfferings name="Default VPC offering" > vpcs
 		root createNetwork name={N}-net zoneid={zone} networkofferingid={isolated} OWNER > net
 		root deployVirtualMachine name={N}-1 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > first
 		root deployVirtualMachine name={N}-2 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > second
@@ -73,11 +60,9 @@ func (h *env) everything(name string, owner ...string) {
 		root assignToLoadBalancerRule id={rule} virtualmachineids={fourth}
 		root createKubernetesCluster clustertype=ExternalManaged name={N}-cluster zoneid={zone} size=1 description=d OWNER > cluster
 		root addVirtualMachinesToKubernetesCluster id={cluster} virtualmachineids={first}
+		certificate
+		root uploadSslCert name={N}-cert certificate={cert} privatekey={key} OWNER
 	`, "OWNER", strings.Join(of, " ")))
-	key := newRSA(h.t)
-	cert := newPair(h.t, key, nil, h.clock.Now().AddDate(-1, 0, 0), h.clock.Now().AddDate(1, 0, 0))
-	pem := pemBlock("PRIVATE KEY", pkcs8(h.t, key))
-	h.ok(h.root("uploadSslCert", append(owner, "name", name+"-cert", "certificate", cert.pem, "privatekey", pem)...))
 }
 
 // eachTable visits the tables of the store by the name of their field, in lower case.

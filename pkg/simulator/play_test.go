@@ -178,7 +178,7 @@ func (h *env) direct(line string) bool {
 		h.reserve(store.IPReserved, store.IPFree)
 	case "certificate":
 		key, now := newRSA(h.t), h.clock.Now()
-		h.vars["cert"] = newPair(h.t, key, nil, now.Add(-time.Hour), now.Add(time.Hour)).pem
+		h.vars["cert"] = newCert(h.t, key, now.Add(-time.Hour), now.Add(time.Hour))
 		h.vars["key"] = pemBlock("PRIVATE KEY", pkcs8(h.t, key))
 	case "tenant":
 		words = fields(line)

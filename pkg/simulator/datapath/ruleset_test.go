@@ -85,15 +85,12 @@ func TestRuleset(t *testing.T) {
 			destination: []string{"ip daddr 203.0.113.9 tcp dport 7000-7010 dnat to 10.1.1.21"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := Ruleset(c.forwards)
-			require.True(t, strings.HasPrefix(text, "table ip cloudstack_router\nflush table ip cloudstack_router\ntable ip cloudstack_router {\n"), text)
-			for name, want := range map[string][]string{
-				"firewall": c.firewall, "destination": c.destination, "own": c.destination, "acl": c.acl, "hairpin": c.hairs,
-			} {
-				require.Equal(t, want, chain(text, name), name)
-			}
-		})
+		text := Ruleset(c.forwards)
+		require.True(t, strings.HasPrefix(text, "table ip cloudstack_router\nflush table ip cloudstack_router\ntable ip cloudstack_router {\n"), text)
+		for of, want := range map[string][]string{
+			"firewall": c.firewall, "destination": c.destination, "own": c.destination, "acl": c.acl, "hairpin": c.hairs,
+		} {
+			require.Equal(t, want, chain(text, of), "%s: %s", name, of)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io/fs"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -87,4 +88,38 @@ func TestFilesAreSafe(t *testing.T) {
 		require.True(t, loaded[name], "nothing loads %s", name)
 	}
 	require.Less(t, total, 144<<10, "the binaries grow by all of it")
+}
+
+// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser is of light pages.
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	css, err := fs.ReadFile(Files(), "app.css")
+	require.NoError(t, err)
+	light, dark, found := strings.Cut(string(css), "@media (prefers-color-scheme: dark)")
+	require.True(t, found)
+	for name, part := range map[string]string{"light": light, "dark": dark} {
+		luminance := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(part, -1) {
+			rgb, err := hex.DecodeString(m[2])
+			require.NoError(t, err)
+			for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+				c := float64(rgb[i]) / 255
+				if c <= 0.04045 {
+					c /= 12.92
+				} else {
+					c = math.Pow((c+0.055)/1.055, 2.4)
+				}
+				luminance[m[1]] += weight * c
+			}
+		}
+		pairs := []string{"accent card", "accent back", "text card", "text back", "soft card", "soft back"}
+		for _, tone := range []string{"ok", "pending", "warning", "error", "orphan", "foreign"} {
+			pairs = append(pairs, tone+" "+tone+"-back", tone+" card", tone+" back", "text "+tone+"-back")
+		}
+		for _, p := range pairs {
+			a, b, _ := strings.Cut(p, " ")
+			require.True(t, luminance[a] > 0 && luminance[b] > 0, "%s has no %s", name, p)
+			require.GreaterOrEqual(t, (max(luminance[a], luminance[b])+0.05)/(min(luminance[a], luminance[b])+0.05), 4.5, "%s: %s", name, p)
+		}
+	}
 }
