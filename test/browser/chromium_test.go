@@ -21,23 +21,22 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // limit is how long a condition may take on a busy machine.
 const limit = 1 * time.Minute
 
-// browser is the package's browser, and reason why there is none.
+// browser is the package's browser, and missing why there is none.
 var (
 	browser context.Context
-	reason  string
+	missing error
 )
 
 func TestMain(m *testing.M) {
-	ctx, end, err := start()
-	if err != nil {
-		reason = err.Error()
-	}
-	browser = ctx //nolint:fatcontext // it is made once
+	var end func()
+	browser, end, missing = start() //nolint:fatcontext // it is made once
 	code := m.Run()
 	end()
 	os.Exit(code)
@@ -49,7 +48,8 @@ func start() (ctx context.Context, end func(), err error) {
 	if err != nil {
 		return nil, func() {}, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
 	}
@@ -85,12 +85,10 @@ type tab struct {
 // newTab opens an empty tab. At the test's end the page has had no error, and its policy was not violated.
 func newTab(t testing.TB, l look) *tab {
 	t.Helper()
-	if reason != "" {
-		if os.Getenv("CSCCM_BROWSER") == "required" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
+	if missing != nil && os.Getenv("CSCCM_BROWSER") != "required" {
+		t.Skip(missing)
 	}
+	require.NoError(t, missing)
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
 	t.Cleanup(end)
 	ctx, end = context.WithTimeout(ctx, limit)
@@ -118,9 +116,7 @@ document.addEventListener('securitypolicyviolation', (e) => violations.push(e.vi
 func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
 	tb.Helper()
 	out, err := chromedp.Call(tb.ctx, command, params)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return out
 }
 
@@ -130,37 +126,28 @@ func (tb *tab) sound() {
 	if tb.Failed() || tb.attacks {
 		return
 	}
-	for _, v := range value[[]string](tb, `violations`) {
-		tb.Errorf("the page's policy refused: %s", v)
-	}
+	assert.Empty(tb, value[[]string](tb, `violations`), "the page's policy refused it")
 	// The messages before this one have come when it comes.
 	tb.run(`console.log('the end of the test')`)
 	for m, err := range tb.console {
-		switch {
-		case err != nil:
-			tb.Fatal(err)
-		case m.Text == "the end of the test":
+		require.NoError(tb, err)
+		if m.Text == "the end of the test" {
 			return
-		case m.IsException() || m.Type == "error":
-			tb.Errorf("error in the browser: %s", m)
 		}
+		assert.False(tb, m.IsException() || m.Type == "error", "error in the browser: %s", m)
 	}
 }
 
 func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	tb.Helper()
-	if err := chromedp.Do(tb.ctx, actions...); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, chromedp.Do(tb.ctx, actions...))
 }
 
 // value evaluates an expression, which may be a promise.
 func value[T any](tb *tab, expression string) T {
 	tb.Helper()
 	out, err := chromedp.Run(tb.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		tb.Fatalf("%s: %v", expression, err)
-	}
+	require.NoError(tb, err, expression)
 	return out
 }
 
@@ -173,10 +160,9 @@ func (tb *tab) run(expression string) {
 // until waits for an expression to be true.
 func (tb *tab) until(expression string) {
 	tb.Helper()
-	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond))
-	if _, err := chromedp.Run(tb.ctx, poll); err != nil {
-		tb.Fatalf("waiting for %s: %v", expression, err)
-	}
+	every := chromedp.WithPollingInterval(20 * time.Millisecond)
+	_, err := chromedp.Run(tb.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), every))
+	require.NoError(tb, err, "waiting for %s", expression)
 }
 
 // click presses the mouse on what a selector finds.
@@ -189,7 +175,8 @@ func (tb *tab) click(selector string) {
 func (tb *tab) hover(selector string) {
 	tb.Helper()
 	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
-	at := value[[]float64](tb, `(({x, y, width, height}) => [x + width / 2, y + height / 2])(document.querySelector(`+quote(selector)+`).getBoundingClientRect())`)
+	at := value[[]float64](tb, `(({x, y, width, height}) => [x + width / 2, y + height / 2])(document.querySelector(`+
+		quote(selector)+`).getBoundingClientRect())`)
 	tb.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
 }
 
@@ -209,8 +196,10 @@ func (tb *tab) press(names ...string) {
 // slash presses the key / as a keyboard does: what the page does with the key decides whether it is also typed.
 func (tb *tab) slash() {
 	tb.Helper()
-	call(tb, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"})
-	call(tb, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: "/", Code: "Slash"})
+	p := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"}
+	call(tb, input.DispatchKeyEvent, p)
+	p.Type, p.Text = input.DispatchKeyEventTypeKeyUp, ""
+	call(tb, input.DispatchKeyEvent, p)
 }
 
 // texts returns the visible text of all elements of a selector.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
@@ -35,14 +36,15 @@ func TestPatches(t *testing.T) {
 		o := object(s, id)
 		o.Health, o.Why, o.Label = model.HealthError, []string{"the address is gone"}, "no address"
 	})
-	e.until(`document.querySelector('#details .why li')?.textContent === 'the address is gone'`)
-	e.want(box(id), "error: web-0003 the address is gone")
-	e.until(`document.getElementById('announce').textContent === 'web-0003: error'`)
+	e.play([]step{
+		{"", "#details .why li", "the address is gone"},
+		{"", box(id), "error: web-0003 the address is gone"},
+		{"", "", `document.getElementById('announce').textContent === 'web-0003: error'`},
+	})
 	e.change(func(s *model.Snapshot) { object(s, "rule/r-0003").Why = []string{"planned: delete rule of port 443"} })
 	e.until(`getComputedStyle(document.querySelector("[data-id='rule/r-0003']")).borderTopStyle === 'dashed'`)
-	if got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map-area').contains(n)).length`); got > 8 {
-		t.Errorf("%d nodes of the map changed for one object", got)
-	}
+	got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map-area').contains(n)).length`)
+	assert.LessOrEqual(t, got, 8, "nodes of the map changed for one object")
 
 	e.change(func(s *model.Snapshot) { // removed, new, and another heading
 		s.Title = "Cluster renamed"
@@ -89,9 +91,7 @@ func TestConnectionLost(t *testing.T) {
 			s.SchemaVersion = 99
 		}
 		data, err := json.Marshal(s)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "retry: 100\nevent: snapshot\ndata: %s\n\n", data)
 		_ = http.NewResponseController(w).Flush()
@@ -104,7 +104,8 @@ func TestConnectionLost(t *testing.T) {
 	tb.until(live)
 	status := func(state, text string) {
 		t.Helper()
-		tb.until(`document.getElementById('connection').dataset.state === ` + quote(state) + ` && document.getElementById('connection').textContent.includes(` + quote(text) + `)`)
+		tb.until(`(({dataset, textContent}) => dataset.state === ` + quote(state) + ` && textContent.includes(` + quote(text) +
+			`))(document.getElementById('connection'))`)
 	}
 	mode.Store(1)
 	srv.CloseClientConnections()
@@ -133,8 +134,8 @@ func TestFocusSurvivesPatches(t *testing.T) {
 	e.until(`document.querySelector("[data-id='rule/other']") && document.activeElement.matches('.box')`)
 }
 
-// TestDetailsAreReadable: a long name of an annotation takes no room from its value, and annotations are closed. A patch leaves the
-// panel where it was read, and open.
+// TestDetailsAreReadable: a long name of an annotation takes no room from its value, and annotations are closed. A patch leaves
+// the panel where it was read, and open.
 func TestDetailsAreReadable(t *testing.T) {
 	t.Parallel()
 	const id = "service/team-00/web-0001"
@@ -150,13 +151,13 @@ func TestDetailsAreReadable(t *testing.T) {
 				{"choose " + id, "#details details[open]", "=0"},
 				{"click #details summary", "#details details[open]", "=1"},
 				{"", "", `[...document.querySelectorAll('#details dd')].every((d) => d.getBoundingClientRect().width >= 200)`},
-				{`document.getElementById('details').scrollTop = 60; window.top1 = document.getElementById('details').scrollTop`, "", ""},
+				{`document.getElementById('details').scrollTop = 60; window.read = document.getElementById('details').scrollTop`, "", ""},
 			})
 			e.change(func(s *model.Snapshot) { object(s, id).Why = []string{"something new"} })
 			e.play([]step{
 				{"", "#details .why li", "something new"},
 				{"", "#details details[open]", "=1"},
-				{"", "", `document.getElementById('details').scrollTop === top1`},
+				{"", "", `document.getElementById('details').scrollTop === read`},
 			})
 		})
 	}
@@ -175,6 +176,7 @@ func TestOpenedElsewhere(t *testing.T) {
 	e.until(live)
 	e.play([]step{
 		{"choose node/node-0000", "[data-id='node/node-0000'][aria-current=true]", "=1"},
-		{"location.hash = '#map'", "", `document.getElementById('map-search').value === '' || document.querySelectorAll('.column:first-of-type .box').length === 1`},
+		{"location.hash = '#map'", "", `document.getElementById('map-search').value === '' ||
+			document.querySelectorAll('.column:first-of-type .box').length === 1`},
 	})
 }

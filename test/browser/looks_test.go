@@ -62,8 +62,8 @@ func accessible(tb *tab, where string) {
 	}
 }
 
-// TestScreens audits every view on every screen. Nothing but the map and tables scrolls sideways, and the parts are where they should
-// be.
+// TestScreens audits every view on every screen. Nothing but the map and tables scrolls sideways, and the parts are where they
+// should be.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	for name, l := range screens {
@@ -84,9 +84,8 @@ func TestScreens(t *testing.T) {
 				e.view(v)
 				check(v)
 			}
-			if got := value[string](e.tab, `getComputedStyle(document.querySelector('.column li')).transitionDuration`); (got == "0s") != l.calm {
-				t.Errorf("boxes move for %s, with reduced motion: %v", got, l.calm)
-			}
+			moves := value[string](e.tab, `getComputedStyle(document.querySelector('.column li')).transitionDuration`)
+			require.Equal(t, l.calm, moves == "0s", "boxes move for %s", moves)
 			e.view("map")
 			e.choose("service/team-00/web-0007")
 			check("the details")
@@ -101,8 +100,8 @@ const large = "1,000 x 1,000"
 
 var moment = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
-// recorded is a state of a live cluster, as TestRecord of package e2e has recorded it, moved to the present: ages are shown. Without a
-// state it is that of the healthy cluster; names are those of all states.
+// recorded is a state of a live cluster, as TestRecord of package e2e has recorded it, moved to the present: ages are shown.
+// Without a state it is that of the healthy cluster; names are those of all states.
 func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	t.Helper()
 	file := filepath.Join("testdata", "recorded.json.gz")
@@ -202,7 +201,8 @@ func TestPictures(t *testing.T) {
 			}
 			e.settle()
 			quality := int64(35)
-			picture := call(e.tab, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: &quality})
+			format := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: &quality}
+			picture := call(e.tab, page.CaptureScreenshot, format)
 			require.NoError(t, os.WriteFile(filepath.Join(docs, name+".webp"), picture.Data, 0o644))
 			require.Less(t, len(picture.Data), 60<<10)
 		})
@@ -217,7 +217,8 @@ func TestSmallThings(t *testing.T) {
 			t.Parallel()
 			s := sample(20, 20)
 			s.Views = []string{"checks", "timeline", "nodes"}
-			s.Story = &model.Story{Title: "2. A Service", Text: []string{"What to see."}, Try: []string{"kubectl get nodes"}, Sides: []string{"team-00", "pool-00"}}
+			s.Story = &model.Story{Title: "2. A Service", Text: []string{"What to see."}, Try: []string{"kubectl get nodes"}}
+			s.Story.Sides = []string{"team-00", "pool-00"}
 			e := show(t, screens[size], s)
 			e.script("small.js", quote(size))
 			accessible(e.tab, size)

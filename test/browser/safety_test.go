@@ -70,7 +70,7 @@ func TestExportedFile(t *testing.T) {
 			tb := newTab(t, look{width: 400, height: 800})
 			tb.do(chromedp.Navigate("file://" + file))
 			assert.Zero(t, value[int](tb, foreign), "elements made of data")
-			assert.LessOrEqual(t, value[int](tb, `document.documentElement.scrollWidth - innerWidth`), 0, "the file is wider than the screen")
+			assert.LessOrEqual(t, value[int](tb, `document.documentElement.scrollWidth - innerWidth`), 0, "it is too wide")
 			assert.Len(t, s.Objects, value[int](tb, `document.querySelectorAll('details').length`))
 			weight := value[string](tb, `getComputedStyle(document.querySelector('.b')).fontWeight`)
 			assert.Equal(t, "600", weight, "the policy refused the file's own style")

@@ -72,17 +72,19 @@ func TestSimulator(t *testing.T) {
 		e.choose(value[string](e.tab, `[...document.querySelectorAll('.box.object[data-kind=`+deed.kind+`]')].at(-1).dataset.id`))
 		e.click("#details [data-focus=deed-" + deed.name + "]")
 		e.until(`['details', 'announce'].some((id) => document.getElementById(id).textContent.includes(` + quote(deed.end) + `))`)
-		answer, err := e.cloud.Admin(t.Context(), "listAccounts", map[string]string{"listall": "true", "name": e.cloud.Objects().Networks[0].Owner})
+		owner := map[string]string{"listall": "true", "name": e.cloud.Objects().Networks[0].Owner}
+		answer, err := e.cloud.Admin(t.Context(), "listAccounts", owner)
 		require.NoError(t, err)
 		if deed.left != "" {
-			assert.Equal(t, deed.left, answer["account"].([]any)[0].(map[string]any)["ipavailable"], "free addresses after %s", deed.name)
+			assert.Equal(t, deed.left, answer["account"].([]any)[0].(map[string]any)["ipavailable"], "after %s", deed.name)
 		}
 	}
 
 	const title = "Every call answers error 530, without effect"
 	find := `[...document.querySelectorAll('#faults li button')].find((b) => b.textContent === ` + quote(title) + `)`
 	is := func(speed, armed string) string {
-		return `document.querySelector('select[name=speed]').value === '` + speed + `' && ` + find + `.getAttribute('aria-checked') === '` + armed + `'`
+		return `document.querySelector('select[name=speed]').value === '` + speed + `' && ` +
+			find + `.getAttribute('aria-checked') === '` + armed + `'`
 	}
 	e.play([]step{
 		{"view faults", "", is("1", "false")},

@@ -8,6 +8,7 @@ import (
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -69,7 +70,8 @@ func TestViews(t *testing.T) {
 
 // set is an action: it chooses a value of a list, as a user does.
 func set(selector, value string) string {
-	return `((s) => { s.value = ` + quote(value) + `; s.dispatchEvent(new Event('change')) })(document.querySelector(` + quote(selector) + `))`
+	return `((s) => { s.value = ` + quote(value) + `; s.dispatchEvent(new Event('change')) })` +
+		`(document.querySelector(` + quote(selector) + `))`
 }
 
 // follow is an action: it clicks a link of the details.
@@ -82,12 +84,11 @@ func TestClickPath(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(20, 20))
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
-		if _, err := chromedp.CallBrowser(e.ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+		_, err := chromedp.CallBrowser(e.ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 			Permission: &cdpbrowser.PermissionDescriptor{Name: name}, Setting: cdpbrowser.PermissionSettingGranted,
 			BrowserContextID: chromedp.FromContext(e.ctx).BrowserContextID,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
+		require.NoError(t, err)
 	}
 	e.play([]step{
 		{"hover " + box("service/team-00/web-0003"), "", `document.querySelectorAll('.box[data-on]').length > 20`},
@@ -108,9 +109,7 @@ func TestClickPath(t *testing.T) {
 		{"click #details .head button", "focus", "rule/r-0007"},
 		{"", "", `document.getElementById('details').hidden`},
 	})
-	if got := value[string](e.tab, `navigator.clipboard.readText()`); got != "csccm plan -n team-00 web-0007" {
-		t.Errorf("copied %q", got)
-	}
+	require.Equal(t, "csccm plan -n team-00 web-0007", value[string](e.tab, `navigator.clipboard.readText()`))
 }
 
 // TestKeyboardPath does everything without a mouse.
