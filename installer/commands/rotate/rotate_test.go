@@ -8,16 +8,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,19 +28,18 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
-	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // testEnv is a cluster with a controller that follows its Secret, and the simulator.
 type testEnv struct {
 	t     *testing.T
-	sim   *simulator.Simulator
-	url   string
+	sim   *testenv.Cloud
 	kube  *fakekube.Clientset
 	clock *stepclock.Clock
 	out   bytes.Buffer
@@ -55,31 +51,16 @@ type testEnv struct {
 
 func newEnv(t *testing.T) *testEnv {
 	t.Helper()
-	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
-	require.NoError(t, err)
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(func() { server.Close(); sim.Close() })
-	env := &testEnv{t: t, sim: sim, url: server.URL + "/client/api", clock: stepclock.New(nil)}
-	cfg := env.config("k8s-owner")
-	labels := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}
-	replicas := int32(2)
-	ready := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	env := &testEnv{t: t, sim: testenv.NewCloud(t, nil), clock: stepclock.New(nil)}
 	pod := func(name string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels}, Status: ready}
+		p := testenv.ReadyPod(name)
 		reading(p, "Deployment", "cloudstack-cloud-controller-manager")
 		return p
 	}
-	env.kube = fakekube.New(
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName},
-			Data:       map[string][]byte{credentials.SecretKey: cfg.Render(), "other": []byte("kept")},
-		},
-		&appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-cloud-controller-manager", Labels: labels},
-			Spec:       appsv1.DeploymentSpec{Replicas: &replicas},
-			Status:     appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
-		},
-		pod("p1"), pod("p2"))
+	env.kube = fakekube.New(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName},
+		Data:       map[string][]byte{credentials.SecretKey: env.config("k8s-owner").Render(), "other": []byte("kept")},
+	}, testenv.Deployment(2), pod("p1"), pod("p2"))
 	env.kube.PrependReactor("update", "secrets", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		s := a.(ktesting.UpdateAction).GetObject().(*corev1.Secret)
 		now, err := env.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), s.Namespace, s.Name)
@@ -134,15 +115,7 @@ func takesOver(_ string, changes int32) string {
 	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes)) // what it said first, too
 }
 
-func (env *testEnv) config(user string) *cloudstack.Config {
-	t := env.t
-	t.Helper()
-	api, secret, ok := env.sim.Keys(user)
-	require.True(t, ok)
-	cfg := cloudconfig.Default()
-	cfg.APIURL, cfg.APIKey, cfg.SecretKey = env.url, api, secret
-	return &cfg
-}
+func (env *testEnv) config(user string) *cloudstack.Config { return env.sim.Config(env.t, user) }
 
 func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options)) error {
 	t := env.t
@@ -334,27 +307,11 @@ func TestRotateContinues(t *testing.T) {
 	require.Equal(t, 1, env.sim.Ledger().Count("createUser"))
 }
 
-func TestRotateDryRunAndRefusals(t *testing.T) {
+func TestRotateDryRunAndKeysOfNobody(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	require.NoError(t, env.run(t.Context(), func(e *engine.Env, _ *Options) { e.DryRun = true }))
 	require.Contains(t, env.out.String(), `create user "k8s-owner-2" in account "k8s"`)
-	require.Zero(t, env.sim.Ledger().Count("createUser", "registerUserKeys"))
-
-	for name, tc := range map[string]struct {
-		change func(*engine.Env, *Options)
-		err    string
-		fix    string
-	}{
-		"nobody agreed":   {func(e *engine.Env, _ *Options) { e.Yes = false }, "not given, and there is no terminal", "--yes"},
-		"journal is full": {func(e *engine.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal"},
-	} {
-		err := env.run(t.Context(), tc.change)
-		require.ErrorContains(t, err, tc.err, name)
-		var r interface{ Remedy() string }
-		require.ErrorAs(t, err, &r, name)
-		require.Contains(t, r.Remedy(), tc.fix, name)
-	}
 	require.Zero(t, env.sim.Ledger().Count("createUser", "registerUserKeys"))
 
 	// Keys that no user has any more.
@@ -362,43 +319,7 @@ func TestRotateDryRunAndRefusals(t *testing.T) {
 	require.NoError(t, err)
 	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	at := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == "k8s-owner" })
-	_, err = admin.RegisterUserKeys(t.Context(), users[at].ID)
+	_, err = admin.RegisterUserKeys(t.Context(), testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username }).ID)
 	require.NoError(t, err)
 	require.ErrorContains(t, env.run(t.Context(), nil), "belong to no user that this administrator sees")
-}
-
-// Without a controller that could prove new keys none are made, and a dry run says so too.
-func TestNoControllerNoNewKeys(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		without func(*testing.T, *testEnv)
-		code    int
-		says    string
-	}{
-		"no Deployment": {func(t *testing.T, env *testEnv) {
-			require.NoError(t, env.kube.AppsV1().Deployments("kube-system").Delete(t.Context(), "cloudstack-cloud-controller-manager", metav1.DeleteOptions{}))
-		}, report.ExitUsage, "release cloudstack-ccm has no controller in namespace kube-system"},
-		"no Pod": {func(t *testing.T, env *testEnv) {
-			for _, pod := range []string{"p1", "p2"} {
-				require.NoError(t, env.kube.CoreV1().Pods("kube-system").Delete(t.Context(), pod, metav1.DeleteOptions{}))
-			}
-		}, report.ExitCheckFailed, "no Pod of the controller runs"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := newEnv(t)
-			tt.without(t, env)
-			env.sim.Ledger().Reset()
-			for _, dry := range []bool{false, true} {
-				err := env.run(t.Context(), func(e *engine.Env, _ *Options) { e.DryRun = dry })
-				require.ErrorContains(t, err, tt.says)
-				var problem *report.Error
-				require.ErrorAs(t, err, &problem)
-				require.Equal(t, tt.code, problem.ExitCode())
-				require.NotEmpty(t, problem.Remedy())
-			}
-			require.Zero(t, env.sim.Ledger().Count("createUser", "registerUserKeys"))
-		})
-	}
 }
