@@ -18,25 +18,25 @@ import (
 )
 
 // names are the users, accounts and roles that CloudStack has.
-func (e *env) names(t *testing.T) (users, accounts, roles []string) {
+func (e *env) names(t *testing.T) (all []string) {
 	t.Helper()
 	admin := e.cloud.Admin(t)
-	us, err := admin.ListUsers(t.Context(), "")
+	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	as, err := admin.ListAccounts(t.Context(), "")
+	accounts, err := admin.ListAccounts(t.Context(), "")
 	require.NoError(t, err)
-	rs, err := admin.ListRoles(t.Context(), "")
+	roles, err := admin.ListRoles(t.Context(), "")
 	require.NoError(t, err)
-	for _, u := range us {
-		users = append(users, u.Username)
+	for _, u := range users {
+		all = append(all, "user "+u.Username)
 	}
-	for _, a := range as {
-		accounts = append(accounts, a.Name)
+	for _, a := range accounts {
+		all = append(all, "account "+a.Name)
 	}
-	for _, r := range rs {
-		roles = append(roles, r.Name)
+	for _, r := range roles {
+		all = append(all, "role "+r.Name)
 	}
-	return users, accounts, roles
+	return all
 }
 
 // What csccm makes in CloudStack is listed before it is made, and removed with the list.
@@ -44,7 +44,7 @@ func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.onePod()
-	usersBefore, accountsBefore, rolesBefore := e.names(t)
+	before := e.names(t)
 	e.install(t, e.admin())
 	e.rotate(t) // makes a second user
 
@@ -57,14 +57,10 @@ func TestUserIsRemoved(t *testing.T) {
 	} {
 		require.Contains(t, e.Stdout.String(), want)
 	}
-	users, _, _ := e.names(t)
-	require.Len(t, users, len(usersBefore)+2, "a dry run removes nothing")
+	require.Len(t, e.names(t), len(before)+2, "a dry run removes nothing")
 
 	e.uninstall(t, false)
-	users, accounts, roles := e.names(t)
-	require.ElementsMatch(t, usersBefore, users)
-	require.ElementsMatch(t, accountsBefore, accounts, "the account was there before")
-	require.ElementsMatch(t, rolesBefore, roles)
+	require.ElementsMatch(t, before, e.names(t), "the account was there before")
 	require.Nil(t, e.Secret(t, credentials.SecretName))
 	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
@@ -91,7 +87,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			t.Parallel()
 			e := newEnvOf(t, projectWorld(), testenv.Owner, demoNodes()...)
 			e.onePod()
-			usersBefore, accountsBefore, rolesBefore := e.names(t)
+			before := e.names(t)
 			e.Releases.Err = errors.New("no chart today")
 			o := e.admin()
 			o.Account, o.Cloud.ProjectID = "", "p"
@@ -117,15 +113,12 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			}
 			e.Stdout.Reset()
 			e.uninstall(t, false)
-			users, accounts, roles := e.names(t)
 			if !foreign {
-				require.ElementsMatch(t, usersBefore, users)
-				require.ElementsMatch(t, accountsBefore, accounts)
-				require.ElementsMatch(t, rolesBefore, roles)
+				require.ElementsMatch(t, before, e.names(t))
 				return
 			}
-			require.ElementsMatch(t, append(usersBefore, "somebody"), users, "csccm's own user goes")
-			require.Contains(t, accounts, made.Objects[1].Name)
+			stay := []string{"user somebody", "account " + made.Objects[1].Name, "role csccm-kubeadm"}
+			require.ElementsMatch(t, append(before, stay...), e.names(t), "csccm's own user goes")
 			require.Contains(t, e.Stdout.String(), `it also has user "somebody"`)
 			require.Contains(t, e.Stdout.String(), `keep        role "csccm-kubeadm": account "csccm-`)
 			left, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")

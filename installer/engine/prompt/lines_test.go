@@ -74,20 +74,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Answers given ahead in one go serve several questions.
-func TestLinesInSequence(t *testing.T) {
-	t.Parallel()
-	p := prompt.NewLines(strings.NewReader("https://a\npw\nyes\n"), io.Discard)
-	for _, c := range []struct {
-		q    prompt.Question
-		want string
-	}{{url, "https://a"}, {prompt.Question{Secret: true}, "pw"}, {goOn, "yes"}} {
-		got, err := p.Ask(t.Context(), c.q)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
-	}
-}
-
 func TestLinesEndsWithContext(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
