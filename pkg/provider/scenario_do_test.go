@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -38,7 +39,7 @@ const (
 )
 
 var verbs = map[string]int{
-	"service": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
+	"service": atOnce, "apply": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
 	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
 	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
 }
@@ -71,6 +72,7 @@ func (p *player) learn() {
 // Do implements script.Driver:
 //
 //	service KEY CHANGE ..., edit KEY CHANGE ...   see script.Change
+//	apply NAME                                    the Services of docs/examples, each with a ready Pod on the first node
 //	KEY*3 are KEY0, KEY1, KEY2
 //	delete KEY, deletes KEY (without a wait), vanish KEY (without its finalizer)
 //	endpoints KEY w1 w2:ending                    ready endpoints, and ending ones
@@ -110,6 +112,8 @@ func (p *player) Do(s *script.Step) error {
 	switch s.Verb {
 	case "service":
 		p.create(w[0], nil, changed(p.t, w[1:]))
+	case "apply":
+		return p.applyExample(w[0])
 	case "edit":
 		p.edit(w[0], changed(p.t, w[1:]))
 	case "delete":
@@ -207,6 +211,28 @@ func (p *player) Do(s *script.Step) error {
 		return errors.New("nothing of this name can be done")
 	}
 	return nil
+}
+
+// applyExample makes the Services of an example, with the node ports that the API server gives them.
+func (p *player) applyExample(name string) error {
+	raw, err := os.ReadFile("../../docs/examples/" + name + "/manifest.yaml")
+	for document := range strings.SplitSeq(string(raw), "\n---\n") {
+		var example corev1.Service
+		if strings.Contains(document, "\nkind: Service\n") {
+			err = errors.Join(err, yaml.UnmarshalStrict([]byte(document), &example))
+		}
+		if example.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
+		p.create(example.Name, nil, func(s *corev1.Service) {
+			s.Annotations, s.Spec = example.Annotations, example.Spec
+			for i := range s.Spec.Ports {
+				s.Spec.Ports[i].NodePort = int32(30100 + 100*p.created + i)
+			}
+		})
+		p.endpoints(example.Name, p.setup.nodes[:1])
+	}
+	return err
 }
 
 // hit returns an error if a fault has hit no call.
