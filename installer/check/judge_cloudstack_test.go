@@ -125,15 +125,10 @@ func TestContact(t *testing.T) {
 	expect{Skipped, "no Pod", nil}.of(t, "CS-006")
 	// What one Pod reaches says nothing of another.
 	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
-}
-
-// The check goes by the controller's own words.
-func TestContactWords(t *testing.T) {
-	t.Parallel()
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
 	require.NoError(t, err)
 	for _, words := range []string{contactMade, contactFailed, contactAgain} {
-		require.Contains(t, string(source), strconv.Quote(words))
+		require.Contains(t, string(source), strconv.Quote(words), "the check goes by the controller's own words")
 	}
 }
 

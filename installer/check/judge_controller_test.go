@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -127,12 +125,18 @@ func TestOtherControllers(t *testing.T) {
 			}
 		})...)
 	}
+	apache := Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager", Wanted: 1, replaceable: true}
+	apache.Images = []string{"apache/cloudstack-kubernetes-provider:v1.2.0"}
+	openstack := Workload{Name: "openstack-cloud-controller-manager", Wanted: 1}
+	// It recommends a takeover only of providers that one can replace.
+	require.Contains(t, judge(t, "CCM-003", workloads(apache)).Remedy, "`csccm takeover`")
+	require.Empty(t, judge(t, "CCM-003", workloads(apache, openstack)).Remedy, "the check's own")
 	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
 	expect{"", "another", []string{
 		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Pod kube-system/cloud-controller-manager-node1: static Pod", "Node s1: built-in",
 	}}.of(t, "CCM-003", ofNodes(k3s), workloads(
 		ours(1, 1),
-		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager", Wanted: 1, Images: []string{"apache/cloudstack-kubernetes-provider:v1.2.0"}},
+		apache,
 		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "scaled-down-cloud-controller-manager", Wanted: 0},
 		Workload{Kind: "DaemonSet", Namespace: "lw", Name: "provider", Wanted: 3, Images: []string{"registry.example.org/leaseweb-ccm:v1.8.1"}},
 		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "coredns", Wanted: 2, Images: []string{"coredns"}},
@@ -150,20 +154,6 @@ func TestOtherControllers(t *testing.T) {
 		}
 	})
 	expect{"", "another", []string{"Deployment kube-system/cloudstack-cloud-controller-manager: "}}.of(t, "CCM-003", func(f *Facts) { f.Release = "another" }, workloads(ours(1, 1)))
-}
-
-// CCM-003 recommends a takeover only of providers that one can replace.
-func TestRemedyForOthers(t *testing.T) {
-	t.Parallel()
-	of := func(name, image string, args ...string) Workload {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: name}}
-		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image, Args: args}}
-		return WorkloadOf(new(cluster.DeploymentOf(d)))
-	}
-	apache, leaseweb := of("a", "apache/cloudstack-kubernetes-provider:v1.2.0"), of("l-cloud-controller-manager", "mirror/ccm:1", "--cloud-provider=cloudstack")
-	openstack := of("openstack-cloud-controller-manager", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1", "--cloud-provider=openstack")
-	require.Contains(t, otherControllers(facts(workloads(apache, leaseweb))).Remedy, "`csccm takeover`")
-	require.Empty(t, otherControllers(facts(workloads(apache, openstack))).Remedy, "the check's own")
 }
 
 func TestAnswers(t *testing.T) {

@@ -93,8 +93,8 @@ func TestNoExecuteIsNeverPassedOver(t *testing.T) {
 func TestLabelForm(t *testing.T) {
 	t.Parallel()
 	n := aNode("w-1", "10.1.1.21", label(corev1.LabelInstanceTypeStable, "SmallInstance"))
-	require.Len(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms}), "w-1"), 1)
-	require.Empty(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms, LabelForm: node.LabelUpstream}), "w-1"))
+	require.Len(t, NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms}).Items[0].Notes, 1)
+	require.Empty(t, NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms, LabelForm: node.LabelUpstream}).Items[0].Notes)
 }
 
 func TestGatherCluster(t *testing.T) {

@@ -77,15 +77,6 @@ func gates(p *Plan) (gates []string) {
 	}
 	return gates
 }
-func notes(p *Plan, node string) []string {
-	for _, it := range p.Items {
-		if it.Name == node {
-			return it.Notes
-		}
-	}
-	return nil
-}
-
 func planOf(nodes ...corev1.Node) *Plan { return NewPlan(Facts{Nodes: nodes, VMs: vms}) }
 
 func TestPlan(t *testing.T) {

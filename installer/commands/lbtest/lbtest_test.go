@@ -77,7 +77,7 @@ func (e *env) run(ctx context.Context, o Options) (*Result, error) {
 		Ask:     func(_ context.Context, address, _ string) (echo.Answer, error) { return e.outside(address) },
 		Env:     &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: e.clock, Progress: report.NoProgress()},
 	}
-	t.Env.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
+	t.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 		var b bytes.Buffer
 		for _, a := range e.answers {
 			_ = json.NewEncoder(&b).Encode(a)

@@ -54,13 +54,13 @@ func TestProbePods(t *testing.T) {
 		want   Verdict
 		reason string
 	}{
-		"external": {ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0), External, "probe Pod: --cloud-provider=external"},
+		"external": {ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0), External, "Pod: --cloud-provider=external"},
 		"two-args": {ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0), External, "probe Pod: --cloud-provider=external"},
 		"without":  {ended("kubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider=""`},
 		"other":    {ended("--cloud-provider=aws\nkubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider="aws"`},
 		"k3s":      {ended("kubelet found: no\n", 0), Unknown, "no process is named kubelet"},
 		"broken":   {ended("", 127), Unknown, "failed: exit code 127"},
-		"evicted":  {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk pressure"}, Unknown, "Evicted disk pressure"},
+		"evicted":  {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk full"}, Unknown, "Evicted disk full"},
 		"refused":  {corev1.PodStatus{}, Unknown, "PodSecurity"},
 		"known":    {corev1.PodStatus{}, External, "provided-node-ip"}, // nodes with a verdict are not probed
 	}

@@ -31,29 +31,27 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 		"at work, and its clock is ahead":  {alive: true, skew: time.Hour},
 		"at work, and its clock is behind": {alive: true, skew: -time.Hour},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				kube, own := fake.NewClientset(), clock.RealClock{}
-				first, err := seize(t.Context(), kube, skewed{own, c.skew}, Default, identityPrefix+"1")
-				require.NoError(t, err)
-				defer first.stop()
-				if !c.alive {
-					first.stop()
-					<-first.done
-				}
-				begun := own.Now()
-				second, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
-				if c.alive {
-					require.ErrorContains(t, err, "another csccm is at work: csccm-takeover_1")
-					require.NoError(t, first.check(t.Context()))
-					return
-				}
-				require.NoError(t, err)
-				require.NoError(t, second.check(t.Context()))
-				require.NoError(t, second.release(t.Context()))
-				require.InDelta(t, missed, own.Since(begun), float64(pollInterval))
-			})
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(name)
+			kube, own := fake.NewClientset(), clock.RealClock{}
+			first, err := seize(t.Context(), kube, skewed{own, c.skew}, Default, identityPrefix+"1")
+			require.NoError(t, err)
+			defer first.stop()
+			if !c.alive {
+				first.stop()
+				<-first.done
+			}
+			begun := own.Now()
+			second, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
+			if c.alive {
+				require.ErrorContains(t, err, "another csccm is at work: csccm-takeover_1")
+				require.NoError(t, first.check(t.Context()))
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, second.check(t.Context()))
+			require.NoError(t, second.release(t.Context()))
+			require.InDelta(t, missed, own.Since(begun), float64(pollInterval))
 		})
 	}
 }
@@ -70,23 +68,21 @@ func TestHoldOutlastsTheLeader(t *testing.T) {
 		"a Pod of ours":             {"cloudstack-cloud-controller-manager-1a2b-xyz_1", period},
 		"a Pod on a node's network": {"node-1_1", period},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				kube, own := fake.NewClientset(), clock.RealClock{}
-				now := metav1.NewMicroTime(own.Now())
-				_, err := kube.CoordinationV1().Leases(Default.Namespace).Create(t.Context(), &coordinationv1.Lease{
-					ObjectMeta: metav1.ObjectMeta{Namespace: Default.Namespace, Name: Default.Name},
-					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &c.holder, RenewTime: &now, LeaseDurationSeconds: ptr.To(int32(period / time.Second))},
-				}, metav1.CreateOptions{})
-				require.NoError(t, err)
-				h, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
-				require.NoError(t, err)
-				defer h.stop()
-				begun := own.Now()
-				require.NoError(t, h.outlast(t.Context(), []string{"cloud-controller-manager"}))
-				require.Equal(t, c.want, own.Since(begun))
-			})
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(name)
+			kube, own := fake.NewClientset(), clock.RealClock{}
+			now := metav1.NewMicroTime(own.Now())
+			_, err := kube.CoordinationV1().Leases(Default.Namespace).Create(t.Context(), &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: Default.Namespace, Name: Default.Name},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &c.holder, RenewTime: &now, LeaseDurationSeconds: ptr.To(int32(period / time.Second))},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			h, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
+			require.NoError(t, err)
+			defer h.stop()
+			begun := own.Now()
+			require.NoError(t, h.outlast(t.Context(), []string{"cloud-controller-manager"}))
+			require.Equal(t, c.want, own.Since(begun))
 		})
 	}
 }
