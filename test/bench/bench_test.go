@@ -47,7 +47,7 @@ func run(b *testing.B, title string, measure func(bench)) {
 		title, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load, *latency)
 	require.NoError(b, must.Catch(func() {
 		path := must.Get(plane.Ensure(b.Context(), plane.Newest, b.Output()))
-		measure(bench{b, path, must.Get(testenv.Build(b.Context(), testenv.BuildOptions{}))})
+		measure(bench{b, path, must.Get(testenv.Build(b.Context(), b.Output()))})
 	}))
 }
 

@@ -47,7 +47,6 @@ type settings struct {
 	clean    bool
 	cleanRun string
 	out      string
-	binDir   string
 }
 
 // run is the program. interrupted is called once ^C is to end the program at once.
@@ -84,9 +83,7 @@ func run(ctx context.Context, interrupted func(), args []string, getenv func(str
 // scenarios gets the programs ready, runs the scenarios, cleans up and reports.
 func (s *settings) scenarios(ctx context.Context, interrupted func(), names []string, stdout io.Writer) (err error) {
 	defer must.Return(&err)
-	s.Programs = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
-		_, _ = fmt.Fprintln(s.Log, "building", name)
-	}}))
+	s.Programs = must.Get(testenv.Build(ctx, s.Log))
 	s.Plane = must.Get(plane.Ensure(ctx, plane.Newest, s.Log))
 	r, err := suite.Start(ctx, s.Options)
 	if err != nil {
@@ -129,7 +126,6 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	f.StringVar(&s.Version, "simulator-version", "", "release of CloudStack that a simulator plays, such as 4.19 (default: the newest)")
 	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
 	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")
-	f.StringVar(&s.binDir, "bin-dir", getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
 	f.StringVar(&s.JournalDir, "journal-dir", "", "folder of the journals (default ~/.local/state/csccm-cloud)")
 	f.BoolVar(&s.Keep, "keep", false, "leave everything in the cloud at the end")
 	f.BoolVar(&s.list, "list", false, "print the names of the scenarios and exit")

@@ -56,7 +56,6 @@ func (d *demo) build(ctx context.Context, _ string, _ []string) string {
 func (d *demo) cluster(ctx context.Context, _ string, _ []string) string {
 	cluster := d.Start(ctx, "", 0)
 	for _, o := range testenv.ExampleNodes() {
-		o.Dir = d.Dir
 		must.Get(cluster.Join(ctx, o))
 	}
 	return ""

@@ -50,7 +50,7 @@ func prepare(m *testing.M) int {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
 		return m.Run()
 	}
-	programs.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
+	programs.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
 	// The tests mostly wait for Pods, leases and periods: three for each processor run at the same time.
 	must.OK(flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))) // -parallel overrides it
 	programs.planes = &plane.Pool{Binary: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}

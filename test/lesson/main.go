@@ -76,7 +76,7 @@ func (l *lesson) start(ctx context.Context) {
 		cluster := l.Start(ctx, name, nodeGrace)
 		for i := range w.VirtualMachines {
 			vm := &w.VirtualMachines[i]
-			o := processnode.Options{Name: vm.Name, Address: vm.NICs[0].IP, Dir: l.Dir}
+			o := processnode.Options{Name: vm.Name, Address: vm.NICs[0].IP}
 			if strings.HasSuffix(vm.Name, "-cp") {
 				// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run, on any node.
 				o.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}

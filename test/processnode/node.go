@@ -53,8 +53,6 @@ type Options struct {
 	// reference, which takes precedence, or a repository without tag and digest. In the
 	// Pod, the program is /<last part of the repository>.
 	Images map[string]string
-	// Dir is the parent of the node's folder; empty means the system's temporary folder.
-	Dir string
 
 	// Joined is for a node that registered earlier: its kubelet has
 	// --cloud-provider=external, but the node has no taint, because kubelets set the
@@ -109,7 +107,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 		}
 	}()
 	defer must.Return(&err)
-	n.dir = must.Get(os.MkdirTemp(o.Dir, "csccm-node-"+o.Name+"-"))
+	n.dir = must.Get(os.MkdirTemp(o.ControlPlane.Dir, "node-"+o.Name+"-"))
 	n.connect(background)
 	n.serve(background)
 	n.register(ctx)

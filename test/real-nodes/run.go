@@ -40,8 +40,7 @@ func prepare(ctx context.Context, minor plane.Minor) *programs {
 	module := must.Get(plane.ModuleDir())
 	p := &programs{Root: filepath.Dir(module), Plane: must.Get(plane.Ensure(ctx, minor, os.Stderr))}
 	_, _ = fmt.Fprintln(os.Stderr, "Building the programs and images.")
-	o := testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}
-	p.Binaries = must.Get(testenv.Build(ctx, o))
+	p.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
 	p.Images = realnode.BuildImages(ctx, module, images, imageVersion)
 	// Images with our programs and the names that manifests of other projects use.

@@ -71,7 +71,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 	t.Helper()
 	e := &env{t: t}
 	require.NoError(t, must.Catch(func() {
-		programs := must.Get(testenv.Build(t.Context(), testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}))
+		programs := must.Get(testenv.Build(t.Context(), t.Output()))
 		e.cli = programs.CLI
 		cloud := must.Get(testenv.StartCloudStack(nil))
 		t.Cleanup(cloud.Stop)

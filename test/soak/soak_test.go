@@ -93,7 +93,7 @@ func soak(t *testing.T, plane string) {
 	r.host = processnode.NewPodIP(t.Context())
 	r.random = rand.New(rand.NewPCG(*seed, 1)) // #nosec G404 -- the same seed must give the same changes
 	r.env = must.Get(testenv.New(t.Context(), testenv.Options{
-		Programs: must.Get(testenv.Build(t.Context(), testenv.BuildOptions{})), Plane: plane,
+		Programs: must.Get(testenv.Build(t.Context(), t.Output())), Plane: plane,
 		VMs: vms, Nodes: firstNodes, Profile: "simulator", Extra: foreign, Seed: *seed,
 	}))
 	t.Cleanup(r.env.Stop)

@@ -7,6 +7,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,46 +26,29 @@ const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
 // Binaries are the paths of the product's programs.
 type Binaries struct{ Controller, CLI, Simulator string }
 
-// BuildOptions configures Build.
-type BuildOptions struct {
-	// Dir is a folder with programs that are already built; empty means that Build builds them.
-	Dir string
-	// LDFlags are flags of the linker, which set the version.
-	LDFlags string
-	// Building is called before each program that is built; may be nil.
-	Building func(name string)
-}
-
-// Build returns the product's programs and builds them unless BuildOptions.Dir is set.
-// They are linked statically, so that they run in an otherwise empty root directory.
-func Build(ctx context.Context, o BuildOptions) (_ Binaries, err error) {
+// Build returns the product's programs. It builds them, with the linker flags CSCCM_LDFLAGS, unless CSCCM_BIN_DIR names a folder
+// that holds them, and names to out what it builds. They are linked statically, so that they run in an otherwise empty root
+// directory.
+func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
-	dir := must.Get(filepath.Abs(o.Dir)) // programs are started in other folders
-	root := filepath.Dir(must.Get(plane.ModuleDir()))
-	if o.Dir == "" {
-		dir = filepath.Join(root, "bin", "test") // so that unchanged programs are not linked again
-		must.OK(os.MkdirAll(dir, 0o750))
-		// Packages are tested in parallel: no process may write a program while another starts it.
-		unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
-		defer unlock()
-	}
+	root, given := filepath.Dir(must.Get(plane.ModuleDir())), os.Getenv("CSCCM_BIN_DIR")
+	dir := must.Get(filepath.Abs(cmp.Or(given, filepath.Join(root, "bin", "test")))) // programs are started in other folders
 	b := Binaries{
 		Controller: filepath.Join(dir, "cloudstack-ccm"),
 		CLI:        filepath.Join(dir, "csccm"),
 		Simulator:  filepath.Join(dir, "cloudstack-sim"),
 	}
+	if given != "" {
+		return b, nil
+	}
+	// Packages are tested in parallel: no process may write a program while another starts it.
+	must.OK(os.MkdirAll(dir, 0o750))
+	unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
+	defer unlock()
 	for _, path := range []string{b.Controller, b.CLI, b.Simulator} {
 		name := filepath.Base(path)
-		if o.Dir != "" {
-			if _, err := os.Stat(path); err != nil {
-				return b, fmt.Errorf("program %s is not in the folder %s: %w", name, o.Dir, err)
-			}
-			continue
-		}
-		if o.Building != nil {
-			o.Building(name)
-		}
-		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name))
+		_, _ = fmt.Fprintln(out, "  building", name)
+		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", os.Getenv("CSCCM_LDFLAGS"), "-o", path, "./cmd/"+name))
 	}
 	return b, nil
 }

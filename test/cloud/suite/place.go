@@ -94,7 +94,7 @@ func (p *place) make(ctx context.Context) {
 // join starts the nodes of VMs.
 func (p *place) join(ctx context.Context, cluster *testenv.Cluster, vms ...world.VM) {
 	for _, vm := range vms {
-		p.nodes[vm.Name] = must.Get(cluster.Join(ctx, processnode.Options{Name: vm.Name, Address: vm.Address, Dir: p.dir}))
+		p.nodes[vm.Name] = must.Get(cluster.Join(ctx, processnode.Options{Name: vm.Name, Address: vm.Address}))
 	}
 }
 

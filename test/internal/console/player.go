@@ -45,11 +45,10 @@ type Player struct {
 	// At is called at the beginning and at the end of each chapter.
 	At func(ctx context.Context, number int, ended bool)
 
-	binDir, ldflags string
-	started, acted  time.Time
-	typed           chan string
-	stops           []func()
-	logs            map[string]string // paths by name
+	started, acted time.Time
+	typed          chan string
+	stops          []func()
+	logs           map[string]string // paths by name
 }
 
 // Exit codes.
@@ -66,8 +65,6 @@ func Main(name string, script []byte, run func(context.Context, *Player)) int {
 		Out: os.Stdout, Style: report.Detect(os.Stdout, report.ColorAuto, os.Getenv), At: func(context.Context, int, bool) {},
 		Clusters: map[string]*testenv.Cluster{}, Vars: map[string]string{}, started: time.Now(), logs: map[string]string{},
 	}
-	flag.StringVar(&p.binDir, "bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the three programs; empty: build them")
-	flag.StringVar(&p.ldflags, "ldflags", os.Getenv("CSCCM_LDFLAGS"), "linker flags for the programs that are built")
 	if flag.Parse(); flag.NArg() > 0 {
 		_, _ = fmt.Fprintf(os.Stderr, "%s: unexpected argument %q\n", name, flag.Arg(0))
 		return exitUsage
@@ -105,9 +102,7 @@ func (p *Player) Defer(f func()) { p.stops = append(p.stops, f) }
 
 // Build builds the product's programs, then the control plane's.
 func (p *Player) Build(ctx context.Context) {
-	p.Binaries = must.Get(testenv.Build(ctx, testenv.BuildOptions{Dir: p.binDir, LDFlags: p.ldflags, Building: func(name string) {
-		p.Printf("  building %s\n", name)
-	}}))
+	p.Binaries = must.Get(testenv.Build(ctx, p.Out))
 	p.Plane = must.Get(plane.Ensure(ctx, plane.Newest, p.Out))
 }
 
