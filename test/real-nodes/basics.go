@@ -113,7 +113,7 @@ func ipMode(ctx context.Context, e *env) string {
 	var seen []string
 	for i, mode := range []corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy} {
 		name, want := strings.ToLower(string(mode)), int64(i)
-		to := e.served(ctx, name, []func(*corev1.Service){func(*corev1.Service) {}, proxied}[i])
+		to := e.served(ctx, name, []change{func(*corev1.Service) {}, proxied}[i])
 		got := must.Get(e.services().Get(ctx, name, metav1.GetOptions{})).Status.LoadBalancer.Ingress[0].IPMode
 		must.Be(got != nil && *got == mode, "ipMode of %s is %v", name, got)
 		running, _ := e.pods(ctx)

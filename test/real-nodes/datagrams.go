@@ -118,10 +118,12 @@ func keepAsking(pause time.Duration, ask func()) *questions {
 	q.loop.Go(func() {
 		for {
 			q.sent++
-			if q.last = must.Catch(ask); q.last != nil {
+			q.last = must.Catch(ask)
+			q.gap = max(q.gap, time.Since(answered)) // also when the last question before end was lost
+			if q.last != nil {
 				q.lost++
 			} else {
-				q.gap, answered = max(q.gap, time.Since(answered)), time.Now()
+				answered = time.Now()
 			}
 			select {
 			case <-q.stop:

@@ -8,11 +8,13 @@ package main
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/must"
 )
 
 // TestWorlds loads every chapter's simulated CloudStack and checks the addresses of its nodes and the scenarios' names.
@@ -51,4 +53,25 @@ func TestJobs(t *testing.T) {
 	again := []job{{Chapter: "project", Scenarios: want[1].Scenarios[1:]}}
 	assert.Equal(t, again, s.jobs(all))
 	assert.Empty(t, s.jobs(append(all, result{Scenario: again[0].Scenarios[0]})))
+}
+
+// TestGap: the gap lasts until the end when no question is answered any more.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	const pause = 20 * time.Millisecond
+	asked, lost := 0, make(chan struct{})
+	q := keepAsking(0, func() {
+		if asked++; asked == 1 {
+			return
+		}
+		time.Sleep(pause)
+		if asked == 2 {
+			close(lost)
+		}
+		must.Fail("lost")
+	})
+	<-lost
+	q.end()
+	assert.GreaterOrEqual(t, q.gap, pause)
+	assert.Equal(t, q.sent-1, q.lost)
 }
