@@ -91,8 +91,13 @@ func (s *settings) run(ctx context.Context) (code int) {
 	if left := s.jobs(all); s.again && ctx.Err() == nil && len(left) > 0 {
 		_, _ = fmt.Fprintln(os.Stderr, "\nRunning again what failed.")
 		for _, r := range runAll(left, 1, func(j job) []result { return inSandbox(ctx, p, j) }) {
-			r.Chapter += ", once more"
-			all = append(all, r)
+			i := slices.IndexFunc(all, func(old result) bool { return old.Scenario == r.Scenario })
+			if i < 0 {
+				all = append(all, r)
+			} else if all[i].Fail != "" {
+				r.Note += "; at the first try: " + strings.Trim(firstLine(all[i].Fail), ": ")
+				all[i] = r
+			}
 		}
 	}
 	text := page(s.minor, all, realnode.ReadMachine(context.WithoutCancel(ctx), before))
