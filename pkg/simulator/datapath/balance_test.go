@@ -24,25 +24,6 @@ func members(n int) []candidate {
 	return out
 }
 
-func TestRoundRobinSkipsDownMembers(t *testing.T) {
-	t.Parallel()
-	var b balancer
-	all, l := members(3), &Listener{Algorithm: roundRobin}
-	all[1].up = false
-	count := map[netip.AddrPort]int{}
-	for range 10 {
-		a, ok := b.pick(l, all, nil, client(1), time.Time{})
-		require.True(t, ok)
-		count[a]++
-	}
-	require.Equal(t, map[netip.AddrPort]int{addr(1): 5, addr(3): 5}, count)
-	a, ok := b.pick(l, all, map[netip.AddrPort]bool{addr(1): true}, client(1), time.Time{})
-	require.True(t, ok)
-	require.Equal(t, addr(3), a)
-	_, ok = b.pick(l, all[1:2], nil, client(1), time.Time{})
-	require.False(t, ok)
-}
-
 func TestLeastConn(t *testing.T) {
 	t.Parallel()
 	var b balancer
