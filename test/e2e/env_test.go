@@ -212,9 +212,9 @@ func (e *env) gone(t *testing.T, name string) {
 func (e *env) address(t *testing.T, name string) (ip string) {
 	t.Helper()
 	e.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) {
-		ingress := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})).Status.LoadBalancer.Ingress
-		must.Be(len(ingress) > 0, "no address yet")
-		ip = ingress[0].IP
+		s := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{}))
+		must.Be(len(s.Status.LoadBalancer.Ingress) > 0, "no address yet")
+		ip = s.Status.LoadBalancer.Ingress[0].IP
 	})
 	return ip
 }
@@ -258,7 +258,8 @@ func (e *env) node(t *testing.T, name string) *corev1.Node {
 func (e *env) notReady(t *testing.T, name string) {
 	t.Helper()
 	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`)
-	_, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	nodes, none := e.Client.CoreV1().Nodes(), metav1.PatchOptions{}
+	_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, patch, none, "status")
 	require.NoError(t, err)
 }
 

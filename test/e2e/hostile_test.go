@@ -107,7 +107,8 @@ func between(t *testing.T, target string, transport http.RoundTripper, change fu
 func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 	change := func(r *http.Response, body []byte) []byte {
 		// The same answer to the same question: informers and retries compare.
-		m := &mangler{rand.New(rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))), args[0] == "everything"} // #nosec G404 -- noise
+		seed := rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))
+		m := &mangler{rand.New(seed), args[0] == "everything"} // #nosec G404 -- noise
 		var tree any
 		if json.Unmarshal(body, &tree) != nil {
 			return []byte(m.text(string(body))) // a log

@@ -81,8 +81,8 @@ func scrape(t *testing.T) families {
 		defer func() { _ = resp.Body.Close() }()
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		served = must.Get(parser.TextToMetricFamilies(resp.Body))
-		r := served["cloudstack_drift_round_duration_seconds"]
-		must.Be(r != nil && r.GetMetric()[0].GetHistogram().GetSampleCount() > 0 && served["cloudstack_job_duration_seconds"] != nil, "no round has ended yet")
+		r, jobs := served["cloudstack_drift_round_duration_seconds"], served["cloudstack_job_duration_seconds"]
+		must.Be(r != nil && r.GetMetric()[0].GetHistogram().GetSampleCount() > 0 && jobs != nil, "no round has ended yet")
 	})
 	return served
 }

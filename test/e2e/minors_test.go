@@ -36,7 +36,8 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 	policy, err := os.ReadFile("../../docs/support-policy.md")
 	require.NoError(t, err)
 	minors := plane.Minors() // the newest first
-	require.Contains(t, string(policy), fmt.Sprintf("the four latest minors: %s, %s, %s, %s |", minors[3], minors[2], minors[1], minors[0]))
+	four := fmt.Sprintf("the four latest minors: %s, %s, %s, %s |", minors[3], minors[2], minors[1], minors[0])
+	require.Contains(t, string(policy), four)
 	asked := os.Getenv("CSCCM_MINORS")
 	for _, minor := range minors {
 		t.Run(string(minor), func(t *testing.T) { //nolint:paralleltest // a control plane at a time
@@ -103,8 +104,8 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	}
 }
 
-// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning, and all of it
-// can be deleted.
+// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning, and all of
+// it can be deleted.
 func (e *clusterEnv) testChart(t *testing.T) {
 	kubectl := func(stdin string, args ...string) {
 		t.Helper()

@@ -159,7 +159,8 @@ func (a *audited) read(lines []string) error {
 
 // granted are the permissions of the chart's own roles.
 func granted() (all []string) {
-	manifest := must.Get(helm.Template(context.Background(), metav1.NamespaceSystem, helm.ApplyRequest{Name: release, Chart: must.Get(helm.Embedded()), KubeVersion: "v1.37.0"}))
+	request := helm.ApplyRequest{Name: release, Chart: must.Get(helm.Embedded()), KubeVersion: "v1.37.0"}
+	manifest := must.Get(helm.Template(context.Background(), metav1.NamespaceSystem, request))
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
 		var role rbacv1.ClusterRole // or Role, or something without rules
 		must.OK(yaml.Unmarshal([]byte(document), &role))

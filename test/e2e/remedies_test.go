@@ -58,7 +58,8 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 		must.Be(failed && strings.Contains(text, args[1]), "it is %s: %s", found.Outcome, text)
 	})
 	must.Be(found.Remedy != "", "there is no remedy")
-	for _, c := range regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`").FindAllStringSubmatch(found.Remedy, -1) { // others are for another machine
+	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // others are for another machine
+	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {
 		ts.Logf("the remedy: %s", c[1])
 		testenv.Await(s.t.Context(), time.Minute, c[1], func(ctx context.Context) { s.line(ctx, ts, c[1]) }) // a new Pod has no log yet
 	}

@@ -19,15 +19,22 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// untaggedWorld is a tier with an internal load balancer, and an account with a role that may not tag, such as CloudStack Kubernetes
-// Service gives its clusters.
+// untaggedWorld is a tier with an internal load balancer, and an account with a role that may not tag, such as CloudStack
+// Kubernetes Service gives its clusters.
 const untaggedWorld = `
 zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.199], hosts: [h1]}]
-roles: [{name: restricted, type: User, rules: [{deny: createTags}, {deny: deleteTags}, {deny: listTags}, {deny: listZones}, {allow: "*"}]}]
+roles:
+- {name: restricted, type: User, rules: [{deny: createTags}, {deny: deleteTags}, {deny: listTags}, {deny: listZones}, {allow: "*"}]}
 accounts: [{name: k8s, role: restricted, users: [{name: ccm-a}, {name: inspector}]}]
-vpcs: [{name: vpc-1, cidr: 10.2.0.0/16, account: k8s, aclLists: [{name: acl-1, items: [{number: 10, protocol: all, action: Deny}]}]}]
+vpcs:
+- {name: vpc-1, cidr: 10.2.0.0/16, account: k8s, aclLists: [{name: acl-1, items: [{number: 10, protocol: all, action: Deny}]}]}
 networks:
-- {name: inner, vpc: vpc-1, account: k8s, cidr: 10.2.1.0/24, acl: acl-1, offering: DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB}
+- name: inner
+  vpc: vpc-1
+  account: k8s
+  cidr: 10.2.1.0/24
+  acl: acl-1
+  offering: DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB
 - {name: k8s-tier, vpc: vpc-1, account: k8s, cidr: 10.2.2.0/24, acl: acl-1}
 virtualMachines:
 - {name: w1, account: k8s, nics: [{network: inner, ip: 10.2.1.21}, {network: k8s-tier, ip: 10.2.2.21}]}
@@ -46,9 +53,10 @@ func (e *directEnv) held(ctx context.Context, client *cloudstack.Client) (out []
 	return out
 }
 
-// TestRestartedControllerReleases deletes Services of a role that may not tag while the controller is stopped and after its start:
-// the record on the Service is then the only proof of what was acquired for it, also of what nobody knows the end of. From Kubernetes
-// 1.34 on every start lost the records, because the informer of a real API server runs its transform twice for the first list.
+// TestRestartedControllerReleases deletes Services of a role that may not tag while the controller is stopped and after its
+// start: the record on the Service is then the only proof of what was acquired for it, also when nobody knows whether the call
+// succeeded. From Kubernetes 1.34 on every start lost the records, because the informer of a real API server runs its transform
+// twice for the first list.
 func TestRestartedControllerReleases(t *testing.T) {
 	t.Parallel()
 	e := directEnvOf(t, testenv.Options{World: untaggedWorld, Nodes: 2})
@@ -72,7 +80,9 @@ func TestRestartedControllerReleases(t *testing.T) {
 		e.address(t, "internal-"+when)
 	}
 	lost := e.cloud.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultLostAnswer})
-	unknown := e.cloud.Inject(simulator.Fault{Command: "queryAsyncJobResult", Caller: testenv.User, Kind: simulator.FaultErrorBefore})
+	unknown := e.cloud.Inject(simulator.Fault{
+		Command: "queryAsyncJobResult", Caller: testenv.User, Kind: simulator.FaultErrorBefore,
+	})
 	for _, when := range whens {
 		e.serviceIn(t, metav1.NamespaceDefault, "half-"+when, tier, 80)
 	}

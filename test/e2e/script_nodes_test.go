@@ -37,8 +37,8 @@ import (
 // The commands of scripts whose cluster has nodes.
 
 // join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud provider,
-// :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods have no sandbox. A kubelet of
-// the same name stops.
+// :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods have no sandbox. A
+// kubelet of the same name stops.
 func (s *scene) join(_ *testscript.TestScript, args []string) {
 	for _, arg := range args {
 		name, how, _ := strings.Cut(arg, ":")
@@ -203,8 +203,8 @@ func (s *scene) provider(ts *testscript.TestScript, args []string) {
 	s.file(s.t, args[0], must.Get(iso.Provider(s.t.Context(), must.Get(helm.Embedded()), values, "v1.37.1")))
 }
 
-// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services of csccm test to
-// their Pods.
+// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services of csccm
+// test to their Pods.
 func (s *scene) datapath(*testscript.TestScript, []string) {
 	members := &datapath.Members{}
 	o := datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()}
@@ -227,8 +227,8 @@ func (s *scene) nodePorts(ctx context.Context) map[string]string {
 		if !strings.HasPrefix(svc.Namespace, "csccm-test-") {
 			continue
 		}
-		selector := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(svc.Spec.Selector))
-		for _, pod := range must.Get(s.Client.CoreV1().Pods(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})).Items {
+		o := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(metav1.SetAsLabelSelector(svc.Spec.Selector))}
+		for _, pod := range must.Get(s.Client.CoreV1().Pods(svc.Namespace).List(ctx, o)).Items {
 			for _, p := range svc.Spec.Ports {
 				for _, node := range testenv.ExampleNodes() {
 					if ip := pod.Status.PodIP; ip != "" {

@@ -63,8 +63,8 @@ func TestScripts(t *testing.T) {
 			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
 			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
 			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "dialog": on((*scene).talk),
-			"declines": on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet), "mangle": on((*scene).mangle),
-			"harmless": on((*scene).harmless), "initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
+			"declines": on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet),
+			"mangle": on((*scene).mangle), "harmless": on((*scene).harmless), "initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
 			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "provider": on((*scene).provider),
 			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
 			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "serve": on((*scene).serve),
@@ -115,7 +115,8 @@ func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 		o, options.Controller, options.Heartbeat = plane.Options{NodeGrace: defaultGrace}, programs.Controller, time.Second
 		for _, name := range args[1:] {
 			path := filepath.Join(s.t.TempDir(), name)
-			out, err := exec.CommandContext(s.t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/"+name).CombinedOutput() // #nosec G204 -- of the script
+			build := []string{"build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/" + name}
+			out, err := exec.CommandContext(s.t.Context(), "go", build...).CombinedOutput() // #nosec G204 -- of the script
 			must.Be(err == nil, "%v: %s", err, out)
 			options.Images["registry.example/csccm/"+name] = path
 		}
@@ -293,7 +294,8 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	return harmful(args, stdout, stderr)
 }
 
-// talk runs csccm, which must end with a code, on a terminal. Each line of a file is a question, and after " | " what somebody types.
+// talk runs csccm, which must end with a code, on a terminal. Each line of a file is a question, and after " | " what somebody
+// types.
 func (s *scene) talk(ts *testscript.TestScript, args []string) {
 	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>", terminate)
 	var answers []answer

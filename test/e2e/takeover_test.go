@@ -85,7 +85,8 @@ func (e *clusterEnv) recorded(t *testing.T) {
 	t.Helper()
 	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) {
 		for _, s := range must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
-			must.Be(s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Annotations[annotations+"addresses"] != "", "Service %s has no record", s.Name)
+			recorded := s.Annotations[annotations+"addresses"] != ""
+			must.Be(recorded || s.Spec.Type != corev1.ServiceTypeLoadBalancer, "Service %s has no record", s.Name)
 		}
 	})
 }
@@ -100,8 +101,8 @@ func (e *occupied) taken(t *testing.T, w *witness) {
 	require.Len(t, after, len(e.before))
 	for id, was := range e.before {
 		now := after[id]
-		same := now.PublicIP == was.PublicIP && now.Protocol == was.Protocol && now.State == "Active" && slices.Equal(now.Members, was.Members)
-		require.True(t, same && strings.Contains(now.Name, "-tcp-"), "rule %s was %+v and is %+v", id, was, now)
+		require.Equal(t, []any{was.PublicIP, was.Protocol, "Active", was.Members}, []any{now.PublicIP, now.Protocol, now.State, now.Members})
+		require.Contains(t, now.Name, "-tcp-", "the name of rule %s", id)
 	}
 	old, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -113,8 +114,8 @@ func (e *occupied) taken(t *testing.T, w *witness) {
 	w.check(t)
 }
 
-// undisturbed ends the watch of a change of controllers: no Pod of the workload has moved, none of a name is left, one Service has its
-// annotation, and nodes have the labels of the old controller.
+// undisturbed ends the watch of a change of controllers: no Pod of the workload has moved, none of a name is left, one Service
+// has its annotation, and nodes have the labels of the old controller.
 func (e *occupied) undisturbed(t *testing.T, w *witness, name, annotation string) {
 	t.Helper()
 	w.end()
@@ -129,7 +130,8 @@ func (e *occupied) undisturbed(t *testing.T, w *witness, name, annotation string
 }
 
 func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
-	return must.Get(e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})).Items
+	o := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name}
+	return must.Get(e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, o)).Items
 }
 
 // What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
@@ -151,7 +153,8 @@ func TestTakeover(t *testing.T) {
 	e.install(t, map[string]any{"instanceTypeFormat": "upstream"})
 	e.eventually(t, "the new controller to stand by", func(ctx context.Context) {
 		pods := e.podsOf(ctx, "cloudstack-ccm")
-		must.Be(len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1 && pods[0].Status.ContainerStatuses[0].Ready, "it is not ready")
+		must.Be(len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1, "its Pod does not run")
+		must.Be(pods[0].Status.ContainerStatuses[0].Ready, "it is not ready")
 	})
 	e.killedInTurn(t, 1, swapping[:1], takeover) // TestTakeoverUndo kills what follows
 	e.csccm(t, "", takeover...).want(t, 0)
@@ -170,10 +173,11 @@ func TestTakeoverUndo(t *testing.T) {
 	const changes = "Services that would change: default/documented:"
 	e.dialog(t, []answer{{changes, down + down + enter}}, append([]string{"install"}, processFlags...)...).
 		shows(t, 3, "default/documented: stop here", "--accept default/documented", "--pin default/documented")
-	e.dialog(t, []answer{{changes, enter}, {"Go on in cluster ", enter}}, append([]string{"install"}, processFlags...)...).shows(t, 0,
+	answers := []answer{{changes, enter}, {"Go on in cluster ", enter}}
+	e.dialog(t, answers, append([]string{"install"}, processFlags...)...).shows(t, 0,
 		"found Deployment kube-system/"+oldName+", another provider", "the protocol of port 8080 changes from tcp to tcp-proxy",
-		changes+" keep the current state", "Go on in cluster ", "namespace kube-system? Yes", "Stopping Deployment kube-system/"+oldName,
-		"Rules and addresses: ids kept: 3", "Took the place of Deployment kube-system/"+oldName)
+		changes+" keep the current state", "Go on in cluster ", "namespace kube-system? Yes",
+		"Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3", "Took the place of Deployment kube-system/"+oldName)
 	e.recorded(t)
 	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
 	_, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
@@ -190,7 +194,8 @@ func TestTakeoverUndo(t *testing.T) {
 	})
 	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.True(t, *old.Spec.Replicas == 1 && old.Status.ReadyReplicas == 1 && old.Annotations[keptAnnotation] == "", "the old Deployment: %+v", old)
+	require.EqualValues(t, []int32{1, 1}, []int32{*old.Spec.Replicas, old.Status.ReadyReplicas})
+	require.Empty(t, old.Annotations[keptAnnotation])
 	e.csccm(t, "", "takeover", "--undo").want(t, 0, "nothing to undo")
 
 	w := e.witness(t)
@@ -214,7 +219,8 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	e.recorded(t)
 	kept, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.True(t, kept.Status.CurrentNumberScheduled == 0 && kept.Annotations[keptAnnotation] != "", "the kept DaemonSet: %+v", kept)
+	require.Zero(t, kept.Status.CurrentNumberScheduled)
+	require.NotEmpty(t, kept.Annotations[keptAnnotation])
 	e.undo(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName})
 	now, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)

@@ -95,8 +95,8 @@ func (x *terminal) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// asks fails by package must unless a question is the last one on the screen and waits for keys: before that the terminal would echo
-// them, and a prompt that has just been drawn asks the terminal where its cursor is, and loses what is typed meanwhile.
+// asks fails by package must unless a question is the last one on the screen and waits for keys: before that the terminal would
+// echo them, and a prompt that has just been drawn asks the terminal where its cursor is, and loses what is typed meanwhile.
 func (x *terminal) asks(question string) {
 	last, screen := "", x.screen.String()
 	for line := range strings.Lines(screen) {

@@ -21,8 +21,9 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// witness records who held the lease, and how often CloudStack Kubernetes Service would have applied its own provider again, which it
-// does when "kubectl get pods -A | grep cloud-controller-manager" finds nothing. A watch shows every change, however short.
+// witness records who held the lease, and how often CloudStack Kubernetes Service would have applied its own provider again,
+// which it does when "kubectl get pods -A | grep cloud-controller-manager" finds nothing. A watch shows every change, however
+// short.
 type witness struct {
 	mu      sync.Mutex
 	pods    map[types.UID]bool // that the command finds
