@@ -6,10 +6,12 @@ package kubelet
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -288,4 +291,20 @@ func TestSilentKubeletsAreBounded(t *testing.T) {
 		require.Equal(t, timedOut.fix, verdicts[998].Remedy)
 		require.Equal(t, External, verdicts[999].Verdict)
 	})
+}
+
+var update = flag.Bool("update", false, "write the remedies into docs/distributions.md")
+
+// The page for each distribution contains the remedy that csccm doctor prints for it.
+func TestRemediesOfTheDocs(t *testing.T) {
+	t.Parallel()
+	var parts []pages.Part
+	for _, d := range []cluster.Distribution{
+		cluster.Kubeadm, cluster.K3s, cluster.RKE2, cluster.K0s, cluster.Talos, cluster.CKS, cluster.ClusterAPI, cluster.Unknown,
+	} {
+		parts = append(parts, pages.Part{Name: "remedy: " + string(d), Want: "> " + remedies[d]})
+	}
+	stale, err := pages.Refresh(filepath.Join("..", "..", "..", "docs", "distributions.md"), parts, *update)
+	require.NoError(t, err)
+	require.Empty(t, stale, "go test ./installer/kube/kubelet -run Docs -update")
 }
