@@ -194,7 +194,7 @@ func TestTakeoverUndo(t *testing.T) {
 	})
 	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.EqualValues(t, []int32{1, 1}, []int32{*old.Spec.Replicas, old.Status.ReadyReplicas})
+	require.Equal(t, []int32{1, 1}, []int32{*old.Spec.Replicas, old.Status.ReadyReplicas})
 	require.Empty(t, old.Annotations[keptAnnotation])
 	e.csccm(t, "", "takeover", "--undo").want(t, 0, "nothing to undo")
 
