@@ -36,32 +36,22 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
 			continue
 		}
-		kind := func(p *catalogue.Param) store.RefKind {
-			return commands.byName[a.Name].Kind(p.Name)
-		}
-		required := [][]string{{}}
-		for j := range a.Params {
-			if p := &a.Params[j]; p.Required {
-				ids := objects[kind(p)]
-				if len(ids) == 0 {
-					ids = []string{"x"}
-				}
-				required = [][]string{{p.Name, ids[0]}}
-			}
-		}
+		var required []string
 		sets := [][]string{{"listall", "true"}, {"projectid", "-1", "listall", "true"}}
 		for j := range a.Params {
-			p := &a.Params[j]
-			for _, v := range objects[kind(p)][:min(1, len(objects[kind(p)]))] {
-				if p.Name != "domainid" && p.Name != "projectid" {
-					sets = append(sets, []string{p.Name, v, "listall", "true"})
-				}
+			p, id := &a.Params[j], "x"
+			if ids := objects[commands.byName[a.Name].Kind(p.Name)]; len(ids) > 0 {
+				id = ids[0]
+			}
+			if p.Required {
+				required = []string{p.Name, id}
+			}
+			if id != "x" && p.Name != "domainid" && p.Name != "projectid" {
+				sets = append(sets, []string{p.Name, id, "listall", "true"})
 			}
 		}
-		for _, r := range required {
-			for _, s := range sets {
-				out = append(out, listCase{a, slices.Concat(r, s)})
-			}
+		for _, s := range sets {
+			out = append(out, listCase{a, slices.Concat(required, s)})
 		}
 	}
 	return out
