@@ -217,10 +217,12 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 // the order of their changes, so they are forgotten when it applies a policy that is newer than their deletion.
 func (b *baseline) policiesForgotten(ctx context.Context) {
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
-	policies, bindings := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	admission := b.client.AdmissionregistrationV1()
+	policies, bindings := admission.ValidatingAdmissionPolicies(), admission.ValidatingAdmissionPolicyBindings()
 	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
 	must.OK(json.Unmarshal([]byte(`{"spec": {"validations": [{"expression": "false"}], "matchConstraints": {"resourceRules": [
-		{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "resourceNames": ["`+name+`"]}]}}}`), policy))
+		{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+		"resourceNames": ["`+name+`"]}]}}}`), policy))
 	must.OK(json.Unmarshal([]byte(`{"spec": {"policyName": "`+name+`", "validationActions": ["Deny"]}}`), binding))
 	policy.Name, binding.Name = name, name
 	must.Get(policies.Create(ctx, policy, metav1.CreateOptions{}))

@@ -87,9 +87,11 @@ func newPKI(dir, host string) (_ *pki, err error) {
 		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))
 	}
 	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public())))
-	files["apiserver.crt"], files["apiserver.key"] = must.Get2(cluster.issue("kube-apiserver", nil,
-		loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"))
-	files["apiserver-kubelet-client.crt"], files["apiserver-kubelet-client.key"] = must.Get2(cluster.issue(KubeletClient, []string{masters}))
+	names := []string{loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	server, serverKey := must.Get2(cluster.issue("kube-apiserver", nil, names...))
+	client, clientKey := must.Get2(cluster.issue(KubeletClient, []string{masters}))
+	files["apiserver.crt"], files["apiserver.key"] = server, serverKey
+	files["apiserver-kubelet-client.crt"], files["apiserver-kubelet-client.key"] = client, clientKey
 	p := &pki{dir: dir, cluster: cluster}
 	for name, content := range files {
 		must.OK(os.WriteFile(p.path(name), content, 0o600))

@@ -42,9 +42,8 @@ func (n *Node) register(ctx context.Context) {
 
 func (n *Node) newNode() *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:        n.o.Name,
-		Labels:      map[string]string{corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH},
-		Annotations: map[string]string{},
+		Name: n.o.Name, Annotations: map[string]string{},
+		Labels: map[string]string{corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH},
 	}, Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID}}
 	if !n.o.NotExternal {
 		node.Annotations[providedIP] = n.o.Address

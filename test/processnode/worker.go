@@ -59,7 +59,8 @@ const (
 func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
 	dir := filepath.Join(n.dir, "pods", string(pod.UID))
 	w := &worker{
-		node: n, pod: pod, root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "log"), podIP: n.o.Address, changed: make(chan struct{}, 1),
+		node: n, pod: pod, podIP: n.o.Address, changed: make(chan struct{}, 1),
+		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "log"),
 	}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !pod.Spec.HostNetwork {

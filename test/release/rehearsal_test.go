@@ -152,13 +152,15 @@ func authority(t *testing.T, dir, identity, issuer string) (address, chain strin
 	require.NoError(t, must.Catch(func() {
 		key, now := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), time.Now().Add(-time.Hour)
 		ca := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal", Organization: []string{"csccm"}}, NotBefore: now, NotAfter: now.Add(24 * time.Hour),
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal", Organization: []string{"csccm"}},
+			NotBefore: now, NotAfter: now.Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+			KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 		}
 		root := must.Get(x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key))
 		ca = must.Get(x509.ParseCertificate(root))
 		leaf := &x509.Certificate{
-			SerialNumber: big.NewInt(2), NotBefore: now, NotAfter: now.Add(24 * time.Hour), URIs: []*url.URL{must.Get(url.Parse(identity))},
+			SerialNumber: big.NewInt(2), NotBefore: now, NotAfter: now.Add(24 * time.Hour),
+			URIs:     []*url.URL{must.Get(url.Parse(identity))},
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 			ExtraExtensions: []pkix.Extension{{
 				Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: must.Get(asn1.MarshalWithParams(issuer, "utf8")),

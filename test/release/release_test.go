@@ -77,7 +77,8 @@ func TestReleaseIntoACluster(t *testing.T) {
 	do("search repo csccm --versions --devel")
 	u.say("Verified by the PGP key, and installed. The key of somebody else is refused.")
 	_, stranger := pgp(t, t.TempDir(), "stranger")
-	u.refused("openpgp: signature made by unknown entity", "helm", "install", name, "csccm/"+name, "--version", candidate, "--verify", "--keyring", stranger)
+	u.refused("openpgp: signature made by unknown entity",
+		"helm", "install", name, "csccm/"+name, "--version", candidate, "--verify", "--keyring", stranger)
 	do("install " + name + " csccm/" + name + " --version " + candidate + verified + install)
 	running(candidate)
 	e.initialized("demo-cp-1", "demo-worker-1")

@@ -52,8 +52,9 @@ func newSource(t *testing.T) *source {
 		t: t, dir: filepath.Join(work, "tree"),
 		programs: map[string]string{"helm": program, "cosign": filepath.Join(bin, "cosign"), "crane": filepath.Join(bin, "crane")},
 		// Without cgo, like the product, so that both use the same entries of the build cache.
-		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-			"COSIGN_PASSWORD="+password, "PATH="+filepath.Dir(program)+":"+bin+":"+os.Getenv("PATH"),
+		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath",
+			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "COSIGN_PASSWORD="+password,
+			"PATH="+filepath.Dir(program)+":"+bin+":"+os.Getenv("PATH"),
 			"CHART_SIGN=--sign --key release --keyring "+secret+" --passphrase-file "+passphrase),
 	}}
 	require.NoError(t, os.Mkdir(s.dir, 0o750))
@@ -113,7 +114,8 @@ func (s *source) publish(host string) (digest string) {
 	}
 	// The image is the program alone.
 	program := filepath.Join(s.work, name)
-	s.run("go", "build", "-buildvcs=false", "-ldflags", "-s -w -X github.com/csccm/csccm/pkg/version.Version="+version, "-o", program, "./cmd/"+name)
+	flags := "-s -w -X github.com/csccm/csccm/pkg/version.Version=" + version
+	s.run("go", "build", "-buildvcs=false", "-ldflags", flags, "-o", program, "./cmd/"+name)
 	require.NoError(s.t, must.Catch(func() {
 		layers := must.Get(crane.Image(map[string][]byte{name: must.Get(os.ReadFile(program))}))
 		must.OK(crane.Push(layers, image, crane.Insecure))

@@ -48,7 +48,8 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	for _, path := range []string{b.Controller, b.CLI, b.Simulator} {
 		name := filepath.Base(path)
 		_, _ = fmt.Fprintln(out, "  building", name)
-		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", os.Getenv("CSCCM_LDFLAGS"), "-o", path, "./cmd/"+name))
+		flags := os.Getenv("CSCCM_LDFLAGS")
+		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", path, "./cmd/"+name))
 	}
 	return b, nil
 }

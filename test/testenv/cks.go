@@ -117,7 +117,8 @@ func (k *CKS) provider(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	return unless(apierrors.IsAlreadyExists, Predecessor{Image: ControllerImage, Secret: cksSecret, Port: "10268"}.Create(ctx, k.Cluster.Client))
+	apache := Predecessor{Image: ControllerImage, Secret: cksSecret, Port: "10268"}
+	return unless(apierrors.IsAlreadyExists, apache.Create(ctx, k.Cluster.Client))
 }
 
 // unless returns the error unless it is of a kind.

@@ -64,7 +64,8 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
 	cache, report := filepath.Dir(filepath.Dir(path)), printer(out)
 	must.OK(os.MkdirAll(cache, 0o750))
-	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() { report(false, "waiting for another process, which builds it") }))
+	waiting := func() { report(false, "waiting for another process, which builds it") }
+	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), waiting))
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
