@@ -34,15 +34,15 @@ func (w *callLog) add(recording string, call func(c *Client) (any, error)) {
 	w.WriteString(recording + "\n ")
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		if !strings.Contains(" apiKey expires response signature signatureversion ", " "+name+" ") {
-			fmt.Fprintf(w, " %s=%q", name, form.Get(name))
+			fmt.Fprintf(&w.Builder, " %s=%q", name, form.Get(name))
 		}
 	}
 	if list := reflect.ValueOf(got); list.Kind() == reflect.Slice {
 		for i := range list.Len() {
-			fmt.Fprintf(w, "\n    %+v", list.Index(i))
+			fmt.Fprintf(&w.Builder, "\n    %+v", list.Index(i))
 		}
 	} else {
-		fmt.Fprintf(w, "\n    %+v", reflect.Indirect(list))
+		fmt.Fprintf(&w.Builder, "\n    %+v", reflect.Indirect(list))
 	}
 	w.WriteString("\n")
 }

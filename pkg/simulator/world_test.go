@@ -12,7 +12,8 @@ import (
 
 func TestIDsAreTheSameInEveryRun(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, start(t, Options{}).vmID("demo-cp-1"), start(t, Options{}).vmID("demo-cp-1"))
+	first, second := start(t, Options{}), start(t, Options{})
+	require.Equal(t, first.vmID("demo-cp-1"), second.vmID("demo-cp-1"))
 }
 
 // Two networks may have VMs of one name, as an account of a real cloud may.
