@@ -4,6 +4,7 @@
 package install
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
@@ -140,6 +143,22 @@ func (e *env) requireStopped(t *testing.T) {
 	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, *d.Spec.Replicas)
+}
+
+// The checks before the install know whose place is taken; those after it do not let him pass.
+func TestChecksKnowWhoIsReplaced(t *testing.T) {
+	t.Parallel()
+	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	in := e.installer(t, e.taking(t))
+	replaced := map[check.Phase][]check.Object{}
+	checks := in.checks
+	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
+		replaced[sel.Phase] = env.Replaces
+		return checks(ctx, env, sel, progress)
+	}
+	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
+	require.Equal(t, []check.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"}}, replaced[check.PhasePreflight])
+	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
 // Whatever write to the cluster is the last one of an install that takes over, the next run completes:
