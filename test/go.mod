@@ -23,7 +23,6 @@ require (
 	golang.org/x/term v0.47.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
-	k8s.io/cli-runtime v0.37.1
 	k8s.io/client-go v0.37.1
 	k8s.io/cloud-provider v0.37.1
 	k8s.io/component-base v0.37.1
@@ -34,6 +33,7 @@ require (
 require (
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	golang.org/x/net v0.59.0 // indirect
+	k8s.io/cli-runtime v0.37.1 // indirect
 )
 
 require (

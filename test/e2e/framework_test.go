@@ -79,7 +79,8 @@ func (a *apacheCloud) EnsureLoadBalancer(ctx context.Context, _ string, svc *cor
 }
 
 func (a *apacheCloud) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) {
-	rules, address := a.rules(ctx, svc), ""
+	rules := a.rules(ctx, svc)
+	var address string
 	if len(rules) > 0 {
 		address = rules[0].PublicIPID
 	} else {
