@@ -68,8 +68,7 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 	if err := r.fillBook(ctx); err != nil {
 		return out, err
 	}
-	age := max(time.Nanosecond, r.c.deps.Clock.Since(r.since))
-	if out.VMs, err = r.c.deps.Inventory.VMs(ctx, age); err != nil {
+	if out.VMs, err = r.c.deps.Inventory.VMs(ctx, max(time.Nanosecond, r.c.deps.Clock.Since(r.since))); err != nil {
 		return out, err
 	}
 	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, r.since); err != nil {
