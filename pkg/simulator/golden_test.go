@@ -71,10 +71,10 @@ func newScenario(t *testing.T, recordings string) *scenario {
 }
 
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one call after the other: the race detector, which takes a minute for it, finds nothing")
 	}
-	t.Parallel()
 	for _, recordings := range []string{"golden", "golden-clusters", "golden-forwards", "golden-tags"} {
 		t.Run(recordings, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,8 +18,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chartutil"
+	helmregistry "helm.sh/helm/v3/pkg/registry"
 )
 
 // A server without TLS that impersonates a registry gets no request and therefore no credentials, and cannot provide
@@ -53,6 +58,42 @@ func TestRegistryWithoutTLSIsRejected(t *testing.T) {
 	require.ErrorContains(t, err, "401")
 	assert.NotContains(t, err.Error(), "geheim")
 	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
+}
+
+// A chart in a registry that wants a login is loaded after "helm registry login", and not without.
+//
+//nolint:paralleltest // sets environment variables
+func TestPrivateRegistry(t *testing.T) {
+	oci := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "geheim" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
+			http.Error(w, "{}", http.StatusUnauthorized)
+			return
+		}
+		oci.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	archive, err := chartutil.Save(embedded(t).chart, t.TempDir())
+	require.NoError(t, err)
+	packed, err := os.ReadFile(archive) // #nosec G304 -- of the test
+	require.NoError(t, err)
+	helm, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptBasicAuth("me", "geheim"))
+	require.NoError(t, err)
+	meta := embedded(t).chart.Metadata
+	_, err = helm.Push(packed, host+"/charts/"+meta.Name+":"+meta.Version)
+	require.NoError(t, err)
+
+	config := filepath.Join(t.TempDir(), "config.json")
+	t.Setenv("HELM_REGISTRY_CONFIG", config)
+	_, err = Load(t.Context(), "oci://"+host+"/charts/"+meta.Name, meta.Version, true)
+	require.ErrorContains(t, err, "basic credential not found")
+	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("me:geheim")))
+	require.NoError(t, os.WriteFile(config, []byte(login), 0o600))
+	c, err := Load(t.Context(), "oci://"+host+"/charts/"+meta.Name, meta.Version, true)
+	require.NoError(t, err)
+	assert.Equal(t, meta.Version, c.chart.Metadata.Version)
 }
 
 // Helm knows no context: a download that hangs ends with the command all the same.
