@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,7 @@ import (
 // TestScripts runs the scripts in testdata/script: what csccm says and does on a real API server and a simulated CloudStack. A script
 // begins with its scene, the commands cluster and cloudstack. docs/contributing/testing.md has all commands.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
@@ -45,8 +47,13 @@ func TestScripts(t *testing.T) {
 	require.NoError(t, os.Symlink(programs.CLI, filepath.Join(bin, "csccm")))
 	chart, err := filepath.Abs(chartDir)
 	require.NoError(t, err)
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	require.NoError(t, err)
+	size := func(file string) int64 { return must.Get(os.Stat(file)).Size() }
+	// Of parallel tests Go begins the last one first: the longest is not to run alone in the end.
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
 	testscript.RunT(scriptT{t}, testscript.Params{
-		Dir: "testdata/script", RequireUniqueNames: true,
+		Files: files, RequireUniqueNames: true,
 		Setup: func(v *testscript.Env) error {
 			v.Setenv("PATH", bin+string(os.PathListSeparator)+v.Getenv("PATH"))
 			v.Setenv("HOME", v.WorkDir)
