@@ -61,7 +61,7 @@ lesson: ## what a cloud controller manager does: two clusters side by side, one 
 ##@ Change
 # The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
 .PHONY: test
-test: ## run the unit, contract, controller and system tests (10 minutes on 2 cores)
+test: ## run the unit, contract, controller and system tests (7 minutes on 2 cores)
 	cd test && go run ./cmd/plane-build
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
 	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
