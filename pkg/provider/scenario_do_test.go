@@ -213,7 +213,7 @@ func (p *player) Do(s *script.Step) error {
 	return nil
 }
 
-// applyExample makes the Services of an example, with the node ports that the API server gives them.
+// applyExample makes the Services of an example.
 func (p *player) applyExample(name string) error {
 	raw, err := os.ReadFile("../../docs/examples/" + name + "/manifest.yaml")
 	for document := range strings.SplitSeq(string(raw), "\n---\n") {
@@ -226,8 +226,8 @@ func (p *player) applyExample(name string) error {
 		}
 		p.create(example.Name, nil, func(s *corev1.Service) {
 			s.Annotations, s.Spec = example.Annotations, example.Spec
-			for i := range s.Spec.Ports {
-				s.Spec.Ports[i].NodePort = int32(30100 + 100*p.created + i)
+			for i, port := range s.Spec.Ports {
+				s.Spec.Ports[i].NodePort = portOf(port.Protocol, port.Port).NodePort
 			}
 		})
 		p.endpoints(example.Name, p.setup.nodes[:1])
@@ -255,22 +255,27 @@ func (p *player) settled() {
 	p.learn()
 }
 
-// changed is a change of a Service whose node ports are those of servicePorts and withUDP.
+// changed is a change of a Service, whose ports have the node ports of portOf.
 func changed(t *testing.T, words []string) func(*corev1.Service) {
 	t.Helper()
 	return func(s *corev1.Service) {
 		require.NoError(t, script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
-			switch {
-			case old != nil:
+			if old != nil {
 				return *old
-			case protocol == corev1.ProtocolUDP:
-				udp := &corev1.Service{}
-				withUDP(int(number))(udp)
-				return udp.Spec.Ports[0]
 			}
-			return servicePorts(int(number))[0]
+			return portOf(protocol, number)
 		}))
 	}
+}
+
+// portOf is a port of a Service, with its node port.
+func portOf(protocol corev1.Protocol, number int32) corev1.ServicePort {
+	if protocol == corev1.ProtocolUDP {
+		udp := &corev1.Service{}
+		withUDP(int(number))(udp)
+		return udp.Spec.Ports[0]
+	}
+	return servicePorts(int(number))[0]
 }
 
 // changeNode does what a verb says to a Node.

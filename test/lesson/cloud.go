@@ -94,7 +94,7 @@ func (l *lesson) calls(_ context.Context, _ string, args []string) string {
 	lines := []string{fmt.Sprintf("%d calls of user %s:", len(calls), args[0])}
 	for i := 0; i < len(calls); {
 		c, first := calls[i], i+1
-		must.Not(c.Status != http.StatusOK || c.ErrorCode != 0 || c.JobCode != 0, "%s was refused: %+v", c.Command, c)
+		must.Be(c.Status == http.StatusOK && c.ErrorCode == 0 && c.JobCode == 0, "%s was refused: %+v", c.Command, c)
 		must.Be(l.Script.Purposes[c.Command] != "", "the lesson does not say what %s is for", c.Command)
 		for i++; i < len(calls) && calls[i].Command == c.Command && parameters(calls[i]) == parameters(c); i++ {
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/test/internal/must"
@@ -42,14 +41,6 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 		case <-tick.C:
 		}
 	}
-}
-
-// Quote quotes an argument for a shell.
-func Quote(arg string) string {
-	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // Await is Wait in the style of package must: try fails by it, and so does Await after limit.

@@ -80,6 +80,3 @@ func Get2[T, U any](first T, second U, err error) (T, U) {
 	OK(err)
 	return first, second
 }
-
-// Not ends the work if a condition holds.
-func Not(holds bool, format string, a ...any) { Be(!holds, format, a...) }
