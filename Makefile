@@ -78,8 +78,8 @@ lint: ## golangci-lint, which has go vet's checks, on the product and its tests,
 	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
 
 .PHONY: sizes
-sizes: ## print the lines of each part beside its ceiling
-	@.ci/sizes
+sizes: ## print the size of each part, in tokens of Go, beside its ceiling
+	@cd test && go run ./cmd/sizes
 
 .PHONY: generate
 generate: ## regenerate docs, schemas and the chart's README
