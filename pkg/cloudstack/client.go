@@ -136,6 +136,9 @@ func (c *Client) Endpoint() string { return c.access.Load().endpoint.String() }
 // Jobs is the client's one job waiter.
 func (c *Client) Jobs() *JobWaiter { return c.jobs }
 
+// Role is what is known of the role of the client's user.
+func (c *Client) Role() *Role { return c.jobs.role }
+
 // CloseIdleConnections closes connections that no call uses.
 func (c *Client) CloseIdleConnections() { closeIdle(c.access.Load().base) }
 

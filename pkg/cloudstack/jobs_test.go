@@ -216,6 +216,52 @@ func TestListRefused(t *testing.T) {
 	})
 }
 
+// Asked one by one, jobs that have ended cost one query each and no time; one that never ends delays none that are new.
+func TestJobsThatCannotBeListed(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
+		wait, stop := f.wait(t, w)
+		wait("stuck-1", "stuck-2", "stuck-3")
+		time.Sleep(10 * time.Minute)
+		var ids []string
+		for i := range 24 {
+			ids = append(ids, "job-"+strconv.Itoa(i))
+			f.add(ids[i], time.Second+time.Duration(i)*20*time.Millisecond)
+		}
+		begun := time.Now()
+		f.succeed(t, w, ids...)
+		require.Less(t, time.Since(begun), 3*time.Second)
+		require.LessOrEqual(t, f.lists, 2, "what the role forbids is asked for again after some minutes")
+		stop()
+	})
+}
+
+func TestWhatIsKnownOfTheRole(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		r, refusal := w.role, &Error{Kind: KindNotPermitted}
+		refused, news := r.Learn("p", "createTags", refusal)
+		require.True(t, refused && news)
+		require.True(t, r.Lacks("p", "createTags", time.Time{}))
+		require.False(t, r.Lacks("q", "createTags", time.Time{}), "of another project it says nothing")
+		_, news = r.Learn("p", "createTags", refusal)
+		require.False(t, news)
+		_, news = r.Learn("p", "createTags", &Error{Kind: KindTransient})
+		require.False(t, news)
+		require.True(t, r.Lacks("p", "createTags", time.Now()))
+		time.Sleep(time.Second)
+		require.False(t, r.Lacks("p", "createTags", time.Now()), "a drift round that began since asks again")
+		time.Sleep(refusalAge)
+		require.False(t, r.Lacks("p", "createTags", time.Time{}), "it is long ago")
+		r.Note("p", "createTags", true)
+		time.Sleep(time.Hour)
+		has, known := r.Has("p", "createTags", time.Now())
+		require.True(t, has && known, "what is there stays")
+		r.Forget()
+		_, known = r.Has("p", "createTags", time.Time{})
+		require.False(t, known)
+	})
+}
+
 func TestJobThatTheListDoesNotShow(t *testing.T) {
 	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", 2*time.Second)

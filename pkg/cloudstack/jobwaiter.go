@@ -19,11 +19,11 @@ import (
 const (
 	minPoll    = 200 * time.Millisecond // the shortest time between two polls of the process
 	maxPoll    = 2 * time.Second
-	pollGrowth = 1.3 // of the interval, by each poll without a new job
+	pollGrowth = 1.3 // of the interval, by each poll that ends no job
 )
 
 // JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for one. It
-// makes at most one poll per minPoll and reads each result at most once.
+// makes at most one poll per minPoll and reads each result at most once. A query that ends its job is the read of its result.
 //
 // One goroutine polls, and only while somebody waits. A poll that fails but may succeed later fails no waiter; the next poll
 // asks again, until the waiter's time is up.
@@ -32,6 +32,7 @@ type JobWaiter struct {
 	running func(ctx context.Context) (map[string]struct{}, error)
 	clock   clock.Clock
 	timeout time.Duration // of one job, from the begin of Await
+	role    *Role         // whether jobs may be listed, and with it what the client knows of the role
 
 	mu       sync.Mutex
 	jobs     map[string]*waitedJob
@@ -41,8 +42,6 @@ type JobWaiter struct {
 	interval time.Duration
 	lastPoll time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
 	nextPoll time.Time
-	single   bool // the role may not list jobs, or the list did not show one that ran: ask job by job
-	asked    int  // seq of the job that was queried last
 	lastErr  error
 }
 
@@ -52,6 +51,7 @@ type waitedJob struct {
 	seq     int
 	waiters map[chan outcome]struct{}
 	read    bool // somebody needs the result
+	asked   int  // how often it was found running by its own query
 }
 
 // outcome is the end of a wait. It is empty for a job that has ended and whose result was not read.
@@ -73,7 +73,7 @@ type Await struct {
 
 func newJobWaiter(query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error), cl clock.Clock, timeout time.Duration) *JobWaiter {
 	registerMetrics() // before anything is counted: registering creates them again
-	return &JobWaiter{query: query, running: running, clock: cl, timeout: timeout, jobs: map[string]*waitedJob{}}
+	return &JobWaiter{query: query, running: running, clock: cl, timeout: timeout, role: NewRole(cl), jobs: map[string]*waitedJob{}}
 }
 
 // Wait returns when the job has ended: the job, and an *Error when it did not succeed.
@@ -225,96 +225,97 @@ func (w *JobWaiter) poll(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// pollOnce asks once, without a retry, which the next poll is: for one job by its own query, for several by one list. It reads
-// the results of those that have vanished from the list.
+// pollOnce makes one poll, without a retry, which the next poll is. For several jobs that is one list, where the role may list
+// jobs, and the results of those that the list does not show any more are read. Otherwise it asks for job after job, those that
+// were asked for least first, until one still runs. The interval grows only when no job has ended.
 func (w *JobWaiter) pollOnce(ctx context.Context) {
 	w.mu.Lock()
-	now := w.clock.Now()
-	w.nextPoll = now.Add(w.interval)
-	w.interval = min(time.Duration(float64(w.interval)*pollGrowth), maxPoll)
-	jobs, list := w.planLocked()
-	if len(jobs) > 0 {
-		w.lastPoll = now
-	}
+	begun := w.clock.Now()
+	w.lastPoll = begun
+	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int {
+		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.seq, b.seq))
+	})
 	w.mu.Unlock()
 
-	if !list {
-		for _, id := range jobs {
-			w.read(ctx, id)
-		}
-		return
+	ended := w.ask(ctx, jobs)
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return // nobody waits any more, or another goroutine polls for those who do
 	}
-	running, err := w.running(ctx)
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		switch {
-		case IsKind(err, KindNotPermitted):
-			w.single = true
-		case ctx.Err() == nil:
-			w.lastErr = err
-		}
-		return
+	if !ended {
+		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), maxPoll)
 	}
-	for _, id := range jobs {
-		if _, runs := running[id]; runs {
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		w.mu.Lock()
-		j := w.jobs[id]
-		unread := j != nil && !j.read && !w.single
-		w.mu.Unlock()
-		if unread {
-			w.finish(id, outcome{})
-			continue
-		}
-		if w.read(ctx, id) {
-			w.mu.Lock()
-			w.single = true // it is a job of another account, say
-			w.mu.Unlock()
-		}
+	if next := begun.Add(w.interval); w.nextPoll.After(next) || !w.nextPoll.After(begun) { // a new job may be due earlier
+		w.nextPoll = next
 	}
 }
 
-// planLocked decides what this poll asks: a list for all jobs, or for a single job, one after the other.
-func (w *JobWaiter) planLocked() (ids []string, list bool) {
-	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) })
-	if len(jobs) == 0 {
-		return nil, false
-	}
-	if len(jobs) > 1 && !w.single {
-		for _, j := range jobs {
-			ids = append(ids, j.id)
-		}
-		return ids, true
-	}
-	next := jobs[max(0, slices.IndexFunc(jobs, func(j *waitedJob) bool { return j.seq > w.asked }))]
-	w.asked = next.seq
-	return []string{next.id}, false
-}
-
-// read asks for one job and tells its waiters when it has ended or cannot be
-// followed. It reports whether the job still runs.
-func (w *JobWaiter) read(ctx context.Context, id string) (pending bool) {
-	state, err := w.query(ctx, id)
-	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {
-		if IsKind(err, final) {
-			w.finish(id, outcome{lost: err})
+// ask asks for jobs and reports whether one of them has ended.
+func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
+	var running map[string]struct{}
+	list := len(jobs) > 1 && !w.role.Lacks("", commandListJobs, time.Time{})
+	if list {
+		var err error
+		if running, err = w.running(ctx); err != nil {
+			w.role.Learn("", commandListJobs, err)
+			w.failed(ctx, err)
 			return false
 		}
 	}
-	if err == nil || ctx.Err() == nil {
+	for _, j := range jobs {
+		if _, runs := running[j.id]; runs {
+			continue
+		}
 		w.mu.Lock()
-		w.lastErr = err
+		unread := list && !j.read
 		w.mu.Unlock()
+		if unread {
+			w.finish(j.id, outcome{})
+			ended = true
+			continue
+		}
+		over, err := w.read(ctx, j)
+		ended = ended || over
+		switch {
+		case over:
+		case !list, ctx.Err() != nil:
+			return ended
+		case err == nil:
+			w.role.Note("", commandListJobs, false) // the list does not show all: it is a job of another account, say
+		}
 	}
+	return ended
+}
+
+// read asks for one job. It tells its waiters, and reports, when it has ended or cannot be followed.
+func (w *JobWaiter) read(ctx context.Context, j *waitedJob) (over bool, err error) {
+	state, err := w.query(ctx, j.id)
+	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {
+		if IsKind(err, final) {
+			w.finish(j.id, outcome{lost: err})
+			return true, nil
+		}
+	}
+	w.failed(ctx, err)
 	if err == nil && state.ended() {
-		w.finish(id, outcome{state: state})
+		w.finish(j.id, outcome{state: state})
+		return true, nil
 	}
-	return err == nil && !state.ended()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.asked++
+	return false, err
+}
+
+// failed notes why a poll failed; nil for one that did not.
+func (w *JobWaiter) failed(ctx context.Context, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil || ctx.Err() == nil {
+		w.lastErr = err
+	}
 }
 
 // finish tells the waiters of a job and forgets it.

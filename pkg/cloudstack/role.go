@@ -1,0 +1,76 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// refusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one object.
+const refusalAge = 10 * time.Minute
+
+// Role is what the role of the API's user allows, and what the server can do, as answers have shown. It is the one memory of
+// that, by project. What is there stays there until an answer says otherwise; what is not there is asked for again. Its zero
+// value is not usable.
+type Role struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	facts map[ability]fact
+}
+
+// ability is a command, or something else that the server may do for the role in a project.
+type ability struct{ project, name string }
+
+// fact is what the last answer showed of an ability.
+type fact struct {
+	has  bool
+	seen time.Time
+}
+
+// NewRole returns a role of which nothing is known.
+func NewRole(c clock.PassiveClock) *Role { return &Role{clock: c, facts: map[ability]fact{}} }
+
+// Note notes whether the role has an ability. It reports whether that is news.
+func (r *Role) Note(project, name string, has bool) (news bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := ability{project, name}
+	before, known := r.facts[key]
+	r.facts[key] = fact{has, r.clock.Now()}
+	return !known || before.has != has
+}
+
+// Learn notes what the answer to a command shows. It reports whether the role does not allow the command, and whether that is
+// news.
+func (r *Role) Learn(project, command string, err error) (refused, news bool) {
+	refused = IsKind(err, KindNotPermitted)
+	if err == nil || refused {
+		news = r.Note(project, command, !refused)
+	}
+	return refused, news
+}
+
+// Has reports whether the role has an ability. What is older than since, and says that it does not, does not count.
+func (r *Role) Has(project, name string, since time.Time) (has, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, known := r.facts[ability{project, name}]
+	return f.has, known && (f.has || !f.seen.Before(since) && r.clock.Since(f.seen) < refusalAge)
+}
+
+// Lacks reports whether the role is known not to have an ability, see Has.
+func (r *Role) Lacks(project, name string, since time.Time) bool {
+	has, known := r.Has(project, name, since)
+	return known && !has
+}
+
+// Forget forgets everything: the keys are another user's.
+func (r *Role) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.facts)
+}
