@@ -29,7 +29,7 @@ import (
 // were made, on one simulator that begins as a fresh installation. Only what
 // commands did that it does not have is put into its state from behind: testdata/golden-scenario.txt holds the calls
 // that set the scene and those that must have been made between the recordings.
-// testdata/golden-clusters, testdata/golden-forwards and testdata/golden-tags with
+// testdata/golden-clusters, testdata/golden-forwards, testdata/golden-tags and testdata/golden-cks with
 // their scenarios are the same of other servers.
 
 // scenario replays the recordings.
@@ -75,7 +75,7 @@ func TestGolden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one call after the other: the race detector, which takes a minute for it, finds nothing")
 	}
-	for _, recordings := range []string{"golden", "golden-clusters", "golden-forwards", "golden-tags"} {
+	for _, recordings := range []string{"golden", "golden-clusters", "golden-forwards", "golden-tags", "golden-cks"} {
 		t.Run(recordings, func(t *testing.T) {
 			t.Parallel()
 			s, equal := newScenario(t, "testdata/"+recordings), 0

@@ -27,6 +27,8 @@ type World struct {
 	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are the sizes of VMs (default: Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
+	// CKSTemplates are the names of templates that are marked for nodes of Kubernetes clusters.
+	CKSTemplates []string `json:"cksTemplates,omitempty"`
 	// KubernetesVersions are the supported versions of CloudStack Kubernetes Service.
 	KubernetesVersions []KubernetesVersion `json:"kubernetesVersions,omitempty"`
 	// Domains below ROOT, parents before children.

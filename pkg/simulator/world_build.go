@@ -221,6 +221,11 @@ func (b *builder) sizes() {
 	b.st.Templates.Add(&store.Template{
 		Entity: b.entity("template", "", name), Name: name, OSName: os, Format: "VHD", Typ: "BUILTIN", GuestOSID: store.GuestOSID(os),
 	})
+	for _, name := range b.w.CKSTemplates {
+		b.st.Templates.Add(&store.Template{
+			Entity: b.entity("template", "", name), Name: name, OSName: os, Format: "VHD", Typ: "USER", GuestOSID: store.GuestOSID(os), ForCKS: true,
+		})
+	}
 }
 
 // isoStates are the states of an ISO. Answers do not show the default.

@@ -39,7 +39,7 @@ func (r Recording) Body() []byte {
 // Case returns the recording of a name. testdata is the path of pkg/simulator/testdata.
 func Case(t testing.TB, testdata, name string) Recording {
 	t.Helper()
-	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags", testdata+"/golden-clusters")
+	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags", testdata+"/golden-clusters", testdata+"/golden-cks")
 	if err != nil {
 		t.Fatal(err)
 	}

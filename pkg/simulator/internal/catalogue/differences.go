@@ -116,9 +116,17 @@ var Differences = []Difference{
 	},
 	{
 		Since: "4.21", What: "Kubernetes clusters with offerings and templates by kind of node, etcd nodes, CNI, nodes added and removed",
-		Commands: []string{"addNodesToKubernetesCluster", "removeNodesFromKubernetesCluster"},
-		Params:   map[string][]string{"createKubernetesCluster": {"nodeofferings", "nodetemplates", "etcdnodes", "hypervisor"}},
-		Fields:   map[string][]string{"Kubernetes cluster": {"etcdnodes"}},
+		Commands: []string{
+			"addNodesToKubernetesCluster", "removeNodesFromKubernetesCluster",
+			"registerCniConfiguration", "listCniConfiguration", "deleteCniConfiguration",
+		},
+		Params: map[string][]string{
+			"createKubernetesCluster": {"nodeofferings", "nodetemplates", "etcdnodes", "hypervisor", "cniconfigurationid", "cniconfigdetails"},
+			"scaleKubernetesCluster":  {"nodeofferings"},
+			"listTemplates":           {"forcks"},
+		},
+		Fields:  map[string][]string{"Kubernetes cluster": {"etcdnodes"}},
+		Without: "`csccm cks` refuses the flags and commands that need it, by name, before it changes anything",
 	},
 	{
 		Since: "4.21", What: "managementservername of jobs, forprovider of addresses, usersource of users",

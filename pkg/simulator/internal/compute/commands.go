@@ -21,7 +21,7 @@ var Commands = []wire.Command{
 	},
 	{
 		Name: "listTemplates", ID: store.RefTemplate, Run: listTemplates,
-		Without: "ids hypervisor templatetype arch isready isvnf forcks parenttemplateid imagestoreid extensionid showunique tags",
+		Without: "ids hypervisor templatetype arch isready isvnf parenttemplateid imagestoreid extensionid showunique tags",
 	},
 	{Name: "listSSHKeyPairs", Run: listSSHKeyPairs},
 

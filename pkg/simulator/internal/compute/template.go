@@ -90,7 +90,8 @@ func listTemplates(c *wire.Call) (any, error) {
 	}
 	var out []templateInZone
 	for _, t := range slices.Backward(c.St.Templates.Rows) {
-		if !t.Removed && (shows || c.Given("id")) && wire.Matches(c, "id", t) && c.Is("name", t.Name) && c.Like("keyword", t.Name) {
+		if !t.Removed && (shows || c.Given("id")) && wire.Matches(c, "id", t) && c.Is("name", t.Name) && c.Like("keyword", t.Name) &&
+			c.Flag("forcks", t.ForCKS) {
 			for _, z := range c.St.Zones.Rows {
 				if wire.Matches(c, "zoneid", z) {
 					out = append(out, templateInZone{t, z})
@@ -108,7 +109,7 @@ func viewTemplate(c *wire.Call, t templateInZone) templateView {
 		Featured: true, CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
 		Size: store.TemplateGiB * settings.Gib, PhysicalSize: store.TemplateGiB * settings.Gib, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
 		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{},
-		Tags: []wire.TagView{},
+		Tags: []wire.TagView{}, ForCKS: t.ForCKS,
 	}
 	if c.Caller.RootAdmin() {
 		v.Status = "Download Complete"

@@ -32,6 +32,8 @@ type kubernetesClusterView struct {
 	EtcdNodes         int    `json:"etcdnodes"`
 	TemplateID        string `json:"templateid,omitempty"`
 	TemplateName      string `json:"templatename,omitempty"`
+	CNIConfigID       string `json:"cniconfigurationid,omitempty"`
+	CNIConfigName     string `json:"cniconfigname,omitempty"`
 	NetworkID         string `json:"networkid,omitempty"`
 	NetworkName       string `json:"associatednetworkname,omitempty"`
 	KubernetesVersion string `json:"kubernetesversionid,omitempty"`
@@ -90,6 +92,9 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 	if k.Template != nil {
 		v.TemplateID, v.TemplateName = k.Template.UUID, k.Template.Name
 	}
+	if k.CNI != nil {
+		v.CNIConfigID, v.CNIConfigName = k.CNI.UUID, k.CNI.Name
+	}
 	if k.Version != nil && !k.Version.Removed {
 		v.KubernetesVersion, v.KubernetesName = k.Version.UUID, k.Version.Name
 	}
@@ -102,7 +107,7 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 	for _, n := range k.Nodes {
 		if !n.VM.Removed {
 			vm := view.ViewVM(c, n.VM, view.VMDetails{"nics": true})
-			v.VMs = append(v.VMs, nodeView{Etcd: n.Etcd, Version: n.Version, VMView: vm})
+			v.VMs = append(v.VMs, nodeView{External: n.External, Etcd: n.Etcd, Version: n.Version, VMView: vm})
 		}
 	}
 	if len(k.Nodes) > 0 {

@@ -36,7 +36,7 @@ var Commands = []wire.Command{
 	{Name: "listKubernetesClusters", ID: store.RefKubernetesCluster, Run: listKubernetesClusters},
 	clusterCommand("createKubernetesCluster", "creating", createKubernetesCluster,
 		"name description zoneid kubernetesversionid serviceofferingid "+
-			"nodeofferings etcdnodes account domainid projectid networkid controlnodes size"),
+			"nodeofferings nodetemplates etcdnodes cniconfigurationid cniconfigdetails account domainid projectid networkid controlnodes size"),
 	clusterCommand("startKubernetesCluster", "starting", startKubernetesCluster, ""),
 	clusterCommand("stopKubernetesCluster", "stopping", stopKubernetesCluster, ""),
 	clusterCommand("scaleKubernetesCluster", "scaling", scaleKubernetesCluster,
@@ -44,6 +44,17 @@ var Commands = []wire.Command{
 	clusterCommand("upgradeKubernetesCluster", "upgrading", upgradeKubernetesCluster, "id kubernetesversionid"),
 	clusterCommand("deleteKubernetesCluster", "deleting", deleteKubernetesCluster, "id"),
 	{Name: "getKubernetesClusterConfig", ID: store.RefKubernetesCluster, Run: getKubernetesClusterConfig},
+	{
+		Name: "registerCniConfiguration", Write: true, Run: registerCNIConfiguration,
+		Event: wire.Records("REGISTER.CNI.CONFIG", "registering CNI Configuration", "", ""),
+	},
+	{Name: "listCniConfiguration", ID: store.RefCNIConfig, Run: listCNIConfigurations},
+	{
+		Name: "deleteCniConfiguration", ID: store.RefCNIConfig, Write: true, Run: deleteCNIConfiguration,
+		Event: wire.Records("DELETE.CNI.CONFIG", "CNI Configuration deletion", "", "id"),
+	},
+	clusterCommand("addNodesToKubernetesCluster", "adding nodes to", addNodes, "id nodeids"),
+	clusterCommand("removeNodesFromKubernetesCluster", "removing nodes from", removeNodes, "id nodeids"),
 	{
 		Name: "addVirtualMachinesToKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: addVMsToCluster,
 		Order: "id virtualmachineids",
@@ -66,7 +77,7 @@ func clusterCommand(name, doing string, submit func(*wire.Call) (*wire.JobSpec, 
 		event.Param, event.Scheduled = "", "Creating Kubernetes cluster Id: {id}"
 	}
 	return wire.Command{
-		Without: "nodetemplates keypair masternodes externalloadbalanceripaddress dockerregistryurl dockerregistryusername dockerregistrypassword",
+		Without: "keypair masternodes externalloadbalanceripaddress dockerregistryurl dockerregistryusername dockerregistrypassword asnumber",
 		Name:    name, ID: store.RefKubernetesCluster, Submit: submit, Class: "user.kubernetes.cluster", Order: order, Event: event,
 	}
 }

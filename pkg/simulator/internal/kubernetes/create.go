@@ -39,7 +39,7 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		Zone:  wire.Arg[*store.Zone](c, "zoneid"), Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
 		Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), Network: wire.Arg[*store.Network](c, "networkid"),
 		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk,
-		Csi: c.Boolean("enablecsi"),
+		Csi: c.Boolean("enablecsi"), CNI: wire.Arg[*store.CNIConfig](c, "cniconfigurationid"),
 	}
 	if c.Has("controlnodes") {
 		k.Control = c.Integer("controlnodes")
@@ -141,14 +141,15 @@ func readRootDisk(c *wire.Call, k *store.KubernetesCluster) error {
 	return nil
 }
 
-// readNodeMaps reads nodeofferings and etcdnodes.
+// readNodeMaps reads nodeofferings, nodetemplates and etcdnodes.
 func readNodeMaps(c *wire.Call, k *store.KubernetesCluster) error {
 	offerings, err := nodeOfferings(c)
 	if err != nil {
 		return err
 	}
 	k.Offerings, k.Etcd = offerings, c.Integer("etcdnodes")
-	return nil
+	k.Templates, err = nodeTemplates(c)
+	return err
 }
 
 // nodeOfferings returns the offerings of nodeofferings by kind of node.
@@ -168,6 +169,24 @@ func nodeOfferings(c *wire.Call) (map[string]*store.ServiceOffering, error) {
 			return nil, wire.Invalid("Cannot find a service offering with ID %s", id)
 		}
 		out[strings.ToUpper(kind)] = o
+	}
+	return out, nil
+}
+
+// nodeTemplates returns the templates of nodetemplates by kind of node. The texts are guesses after those of nodeofferings.
+func nodeTemplates(c *wire.Call) (map[string]*store.Template, error) {
+	out := map[string]*store.Template{}
+	for _, e := range c.Maps["nodetemplates"] {
+		t, ok := c.St.Templates.Get(e["template"])
+		switch {
+		case !validNodeKind(e["node"]):
+			return nil, wire.Invalid("The provided value '%s' for Node Type is invalid", e["node"])
+		case !ok || t.Removed:
+			return nil, wire.Invalid("Cannot find a template with ID %s", e["template"])
+		case !t.ForCKS:
+			return nil, wire.Invalid("the simulator has no recording of a template that is not marked for CKS")
+		}
+		out[strings.ToUpper(e["node"])] = t
 	}
 	return out, nil
 }

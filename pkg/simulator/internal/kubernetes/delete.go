@@ -5,6 +5,7 @@ package kubernetes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -78,6 +79,9 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 	case store.VMRunning, store.VMStopped, store.ClusterAlert, store.VMError, store.ClusterDestroy:
 	default:
 		return wire.Invalid("Cannot perform delete operation on cluster %s in state: %s", k.Text(), k.State())
+	}
+	if slices.ContainsFunc(k.Nodes, func(n *store.ClusterNode) bool { return n.External }) {
+		return wire.Invalid("Cannot delete cluster %s, which has external nodes", k.Text())
 	}
 	if !k.OwnNetwork {
 		return nil

@@ -4,6 +4,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -133,7 +134,7 @@ func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.T
 	name := nodeName(c, k, kind, now)
 	v := &store.VM{
 		Entity: store.Entity{Created: now}, Name: name, Display: name, Owner: k.Owner, User: clusterUser(c, k), Zone: k.Zone,
-		Offering: o, Template: systemTemplate, Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
+		Offering: o, Template: cmp.Or(k.Templates[kind], systemTemplate), Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
 		Details: map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
 	if _, ok := c.St.Enter(v, []store.NICRequest{{Network: k.Network}}, now); !ok {

@@ -191,6 +191,8 @@ func checkScaleSize(c *wire.Call, k *store.KubernetesCluster, s *scaling) error 
 	switch {
 	case k.State() == store.VMStopped: // only the offering of a stopped cluster can change
 		return wire.Invalid("Kubernetes cluster : %s is in %s state", k.Name, k.State())
+	case *s.size < k.Size && slices.ContainsFunc(k.Nodes, func(n *store.ClusterNode) bool { return n.External }):
+		return wire.Invalid("the simulator has no recording of a cluster with external nodes that becomes smaller")
 	case *s.size < 1:
 		return wire.Invalid("Kubernetes cluster : %s cannot be scaled for size, %d", k.Name, *s.size)
 	}

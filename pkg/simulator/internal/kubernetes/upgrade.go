@@ -23,7 +23,7 @@ func upgradeKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	w := &work{c: c, k: k}
 	before := k.Stored
 	k.Stored = store.ClusterUpgrading
-	for i, n := range slices.DeleteFunc(slices.Clone(k.Nodes), func(n *store.ClusterNode) bool { return n.Etcd }) {
+	for i, n := range slices.DeleteFunc(slices.Clone(k.Nodes), func(n *store.ClusterNode) bool { return n.Etcd || n.Manual }) {
 		w.inside(upgradedNode(w, n, to, i == 0))
 	}
 	w.then(0, func(time.Time) error {

@@ -102,6 +102,8 @@ var Defaults = limitDefaults(map[string]string{
 	"cloud.kubernetes.cluster.max.size":                      "10",
 	"cloud.kubernetes.cluster.network.offering":              "DefaultNetworkOfferingforKubernetesService",
 	"cloud.kubernetes.cluster.scale.timeout":                 "3600",
+	"cloud.kubernetes.cluster.add.node.timeout":              "3600",
+	"cloud.kubernetes.cluster.remove.node.timeout":           "900",
 	"cloud.kubernetes.cluster.start.timeout":                 "3600",
 	"cloud.kubernetes.cluster.upgrade.timeout":               "3600",
 	"cloud.kubernetes.etcd.node.start.port":                  "50000",

@@ -64,11 +64,22 @@ func (st *State) dropServiceAccount(owner *Account) {
 
 // RemoveNode expunges a node's VM.
 func (st *State) RemoveNode(k *KubernetesCluster, n *ClusterNode) {
-	st.DropForwards(k, func(r *PFRule) bool { return r.VM == n.VM })
-	k.Nodes = slices.DeleteFunc(k.Nodes, func(o *ClusterNode) bool { return o == n })
+	st.detach(k, n)
 	if !n.VM.Removed {
 		st.Expunge(n.VM)
 	}
+}
+
+// detach ends that a VM is a node of the cluster.
+func (st *State) detach(k *KubernetesCluster, n *ClusterNode) {
+	st.DropForwards(k, func(r *PFRule) bool { return r.VM == n.VM })
+	k.Nodes = slices.DeleteFunc(k.Nodes, func(o *ClusterNode) bool { return o == n })
+}
+
+// ReleaseNode ends that a VM, which stays, is a worker of the cluster.
+func (st *State) ReleaseNode(k *KubernetesCluster, n *ClusterNode) {
+	st.detach(k, n)
+	k.Size--
 }
 
 // DropForwards removes the cluster's port forwarding rules for which gone returns true. The owner may have deleted
@@ -204,6 +215,15 @@ func (v *KubernetesVersion) State() string {
 	return "Enabled"
 }
 
+// CNIConfig is user data that installs a network plugin in a new cluster.
+type CNIConfig struct {
+	Entity
+	Name   string
+	Owner  *Account
+	Data   string // in base64, as registered
+	Params string // names of variables, separated by commas
+}
+
 // Types of clusters.
 const (
 	CloudManaged    = "CloudManaged"    // CloudStack creates the VMs
@@ -217,6 +237,8 @@ const (
 	ClusterUpgrading = "Upgrading"
 	ClusterAlert     = "Alert"
 	ClusterDestroy   = "Destroying"
+	ClusterImporting = "Importing"     // while nodes are added
+	ClusterRemoving  = "RemovingNodes" // while nodes are removed
 )
 
 // Kinds of nodes, in the order in which CloudStack checks their offerings.
@@ -243,6 +265,8 @@ type KubernetesCluster struct {
 	Offering            *ServiceOffering
 	Offerings           map[string]*ServiceOffering // by kind of node
 	Template            *Template
+	Templates           map[string]*Template // by kind of node
+	CNI                 *CNIConfig
 	Network             *Network
 	OwnNetwork          bool // created and deleted with the cluster
 	Address             *PublicIP
@@ -266,6 +290,10 @@ type ClusterNode struct {
 	Control bool
 	Etcd    bool
 	Version string
+	// External is set if the VM was there before and was added to the cluster.
+	External bool
+	// Manual is set if upgrades leave the node out.
+	Manual bool
 }
 
 func (n *ClusterNode) kind() string {

@@ -35,6 +35,7 @@ const (
 	RefSticky
 	RefSSLCert
 	RefKubernetesVersion
+	RefCNIConfig
 	RefKubernetesCluster
 	RefNIC
 	RefSecondaryIP
@@ -54,6 +55,7 @@ var CommonRefs = map[string]RefKind{
 	"networkofferingid": RefNetOffering, "vpcofferingid": RefVPCOffering, "physicalnetworkid": RefPhysicalNet, "templateid": RefTemplate, "hostid": RefHost, "aclid": RefACLList, "jobid": refJob,
 	"nicid": RefNIC, "networkids": RefNetwork, "sourceipaddressnetworkid": RefNetwork, "certid": RefSSLCert, "lbruleid": RefRule,
 	"startid":             RefEvent,
+	"cniconfigurationid":  RefCNIConfig,
 	"kubernetesversionid": RefKubernetesVersion, "minimumkubernetesversionid": RefKubernetesVersion, "nodeids": RefVM,
 }
 
@@ -121,6 +123,7 @@ var tables = map[RefKind]func(*State) finder{
 	RefPhysicalNet:       func(st *State) finder { return zonesBy{st, func(z *Zone) string { return z.PhysicalNetID }} },
 	RefSSLCert:           func(st *State) finder { return st.Certs },
 	RefKubernetesVersion: func(st *State) finder { return st.KubernetesVersions },
+	RefCNIConfig:         func(st *State) finder { return st.CNIConfigs },
 	RefSticky:            func(st *State) finder { return st.Policies },
 	RefKubernetesCluster: func(st *State) finder { return st.KubernetesClusters },
 	RefNIC:               func(st *State) finder { return st.NICs },

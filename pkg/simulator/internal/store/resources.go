@@ -31,6 +31,7 @@ type ServiceOffering struct {
 type Template struct {
 	Entity
 	Name, OSName, Format, Typ, GuestOSID string
+	ForCKS                               bool // nodes of Kubernetes clusters can be made from it
 }
 
 // Host is a hypervisor host; only root admins see it.

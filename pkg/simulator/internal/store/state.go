@@ -44,6 +44,7 @@ type State struct {
 	Certs     *Table[*SSLCert]
 
 	KubernetesVersions *Table[*KubernetesVersion]
+	CNIConfigs         *Table[*CNIConfig]
 	KubernetesClusters *Table[*KubernetesCluster]
 
 	Events *Table[*Event]
@@ -78,6 +79,7 @@ func NewState() *State {
 		LBRules:            newTable[*LBRule](),
 		FWRules:            newTable[*FWRule](),
 		KubernetesVersions: newTable[*KubernetesVersion](),
+		CNIConfigs:         newTable[*CNIConfig](),
 		PFRules:            newTable[*PFRule](),
 		VPCOffs:            newTable[*VPCOffering](),
 		Jobs:               newTable[*Job](),

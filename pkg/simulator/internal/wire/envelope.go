@@ -49,6 +49,7 @@ type Error struct {
 	CSZero bool   // send a cserrorcode of 0: an exception that wraps another one
 	Job    int    // errorcode inside a job, if it differs from status
 	Plain  bool   // the body is only the text (login by GET)
+	About  []UUIDOf
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d/%d %s", e.Status, e.CS, e.Text) }
@@ -100,17 +101,23 @@ func AsAPIError(err error) *Error {
 	return Errf(CodeInternal, CSRuntime, "%s", err.Error())
 }
 
+// UUIDOf is an object that an error names.
+type UUIDOf struct {
+	UUID        string `json:"uuid"`
+	Description string `json:"description"`
+}
+
 // ErrorBody is the JSON of an error, with CloudStack's order of members.
 type ErrorBody struct {
-	UUIDList    []struct{} `json:"uuidList"`
-	ErrorCode   int        `json:"errorcode"`
-	CSErrorCode *int       `json:"cserrorcode,omitempty"`
-	ErrorText   string     `json:"errortext,omitempty"`
+	UUIDList    []UUIDOf `json:"uuidList"`
+	ErrorCode   int      `json:"errorcode"`
+	CSErrorCode *int     `json:"cserrorcode,omitempty"`
+	ErrorText   string   `json:"errortext,omitempty"`
 }
 
 // Body returns the answer's object for the error.
 func (e *Error) Body() ErrorBody {
-	b := ErrorBody{UUIDList: []struct{}{}, ErrorCode: e.Status, ErrorText: e.Text}
+	b := ErrorBody{UUIDList: append([]UUIDOf{}, e.About...), ErrorCode: e.Status, ErrorText: e.Text}
 	if e.CS != 0 || e.CSZero {
 		b.CSErrorCode = Ptr(e.CS)
 	}
