@@ -41,9 +41,9 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
-	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "create-account", "domain", "force-unlock",
+	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "controller-user", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
-		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
+		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "version")
 	addConsent(cmd, &f.Accept, &f.Pin)
 	return cmd
 }
@@ -78,7 +78,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
 	flags.StringVar(&f.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
 	flags.BoolVar(&f.CreateAccount, "create-account", false, "with --project: make the account if there is none")
-	flags.StringVar(&f.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
+	flags.StringVar(&f.User, "controller-user", "", "name of the controller's user (default kubeadmin, with a number where taken)")
 	flags.StringVar(&f.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
 	flags.BoolVar(&f.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	discoveryfake "k8s.io/client-go/discovery/fake"
 
@@ -54,7 +55,15 @@ func KubeSystem() *corev1.Namespace {
 // New returns the environment of a cluster with these objects and KubeSystem.
 func New(t *testing.T, objects ...runtime.Object) *Env {
 	t.Helper()
-	e := &Env{Kube: fakekube.New(append(objects, KubeSystem())...), Releases: &Helm{}}
+	return NewIn(t, KubeSystem().UID, objects...)
+}
+
+// NewIn is New for a cluster of its own.
+func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
+	t.Helper()
+	system := KubeSystem()
+	system.UID = uid
+	e := &Env{Kube: fakekube.New(append(objects, system)...), Releases: &Helm{}}
 	discovery, ok := e.Kube.Discovery().(*discoveryfake.FakeDiscovery)
 	require.True(t, ok)
 	discovery.FakedServerVersion = &version.Info{GitVersion: KubeVersion, Major: "1", Minor: "37"}

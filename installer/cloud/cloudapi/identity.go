@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -49,6 +50,7 @@ type (
 	User struct {
 		ID        string `json:"id"`
 		Username  string `json:"username"`
+		LastName  string `json:"lastname"`
 		Account   string `json:"account"`
 		AccountID string `json:"accountid"`
 		DomainID  string `json:"domainid"`
@@ -69,6 +71,18 @@ type (
 		Path string `json:"path"`
 	}
 )
+
+// ofCluster begins the last name of a user whom csccm made; the UID of the cluster's namespace kube-system follows.
+const ofCluster = "cluster "
+
+// Cluster returns the cluster that csccm made the user for; "" for any other user.
+func (u *User) Cluster() string {
+	uid, ours := strings.CutPrefix(u.LastName, ofCluster)
+	if !ours {
+		return ""
+	}
+	return uid
+}
 
 // Format shows neither key, for every verb.
 func (Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(keys)") }
@@ -134,12 +148,17 @@ func (c *Client) ListUsers(ctx context.Context, domainID string) ([]User, error)
 type NewUser struct {
 	Account, Name, DomainID string
 	RoleID                  string // of a new account
+	Cluster                 string // that the user works for
 }
 
 // params has a password that nobody gets to know. It has letters of both cases and digits, as password policies want.
 func (u NewUser) params() cloudstack.Params {
+	lastName := u.Account
+	if u.Cluster != "" {
+		lastName = ofCluster + u.Cluster
+	}
 	return cloudstack.Params{
-		"account": u.Account, "username": u.Name, "password": rand.Text() + "aA1", "firstname": "Kubernetes", "lastname": u.Account,
+		"account": u.Account, "username": u.Name, "password": rand.Text() + "aA1", "firstname": "Kubernetes", "lastname": lastName,
 		"email": u.Name + "@localhost", "domainid": u.DomainID,
 	}.Set("roleid", u.RoleID)
 }

@@ -15,8 +15,9 @@
 //
 //   - The cluster's VMs belong to an account: a user is added to that account.
 //     Its role is the account's, which csccm must not change, as others work
-//     with it; it is only checked. (CloudStack's own Kubernetes service does the
-//     same, with a user ACCOUNT-kubeadmin.)
+//     with it; it is only checked. Each cluster of the account has a user of its
+//     own. (CloudStack's own Kubernetes service has one user ACCOUNT-kubeadmin
+//     for all clusters of an account.)
 //   - The cluster's VMs belong to a project: an account of its own, with a
 //     minimal role, becomes a member of the project. Here, and for an account
 //     that csccm is asked to create, the minimal role applies.

@@ -67,6 +67,8 @@ type env struct {
 	t   *testing.T
 	sim *simulator.Simulator
 	url string
+	// made is the list of the cluster.
+	made credentials.Made
 }
 
 func newEnv(t *testing.T) *env { t.Helper(); return newEnvOf(t, "") }
@@ -81,7 +83,7 @@ func newEnvOf(t *testing.T, version string) *env {
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })
-	return &env{t, sim, server.URL + "/client/api"}
+	return &env{t: t, sim: sim, url: server.URL + "/client/api", made: credentials.Made{Cluster: "this-cluster"}}
 }
 
 // admin is the session of the root administrator, boss that of an administrator of ROOT/tenants.
@@ -119,7 +121,7 @@ func (e *env) keysOf(user string) credentials.Keys {
 // request is for a user of an account, or with no account for a member of a project.
 func (e *env) request(account, project string) credentials.Request {
 	return credentials.Request{
-		Account: account, Project: project, Commands: provider.RequiredCommands,
+		Account: account, Project: project, Commands: provider.RequiredCommands, Made: &e.made,
 		Sees: func(ctx context.Context, keys credentials.Keys, project string) (bool, error) {
 			projects, err := e.as(keys).ListProjects(ctx)
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == project }), err
@@ -136,6 +138,9 @@ func (e *env) plan(admin *cloudapi.Client, r credentials.Request) *credentials.P
 
 func (e *env) apply(admin *cloudapi.Client, p *credentials.Provision) credentials.Keys {
 	e.t.Helper()
+	for _, o := range p.Makes {
+		e.made.Objects = append(e.made.Objects, *o)
+	}
 	keys, err := p.Apply(e.t.Context(), nothing)
 	require.NoError(e.t, err)
 	return keys

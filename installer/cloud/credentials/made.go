@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -69,15 +70,38 @@ type Made struct {
 	APIURL        string       `json:"apiURL"`
 	SSLNoVerify   bool         `json:"sslNoVerify,omitempty"`
 	Objects       []MadeObject `json:"objects"`
+
+	Cluster string `json:"-"` // the UID of kube-system, which marks what csccm makes; "" where it cannot be read
 }
 
-// ReadMade reads the list; it is empty where there is none.
+// ReadMade reads the list, and which cluster it is of. It is empty where there is none.
 func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) (*Made, error) {
 	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, MadeConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
 	}
-	return decodeMade(c)
+	m, err := decodeMade(c)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err == nil {
+		m.Cluster = string(ns.UID)
+	} else if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return m, nil
+}
+
+// Mine reports whether csccm made a user for this cluster: the user is on its list, and has no mark of another cluster.
+// The keys of all other users are never revoked, because nobody knows who works with them.
+func (m *Made) Mine(u *cloudapi.User) bool {
+	if mark := u.Cluster(); mark != "" && mark != m.Cluster {
+		return false
+	}
+	return slices.ContainsFunc(m.Objects, func(o MadeObject) bool {
+		return o.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: u.Account, DomainID: u.DomainID}) && (o.ID == "" || o.ID == u.ID)
+	})
 }
 
 // decodeMade reads the list in a ConfigMap; one without any, as the API server never returns it, is an empty list.

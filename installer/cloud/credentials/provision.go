@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ type Request struct {
 	Account       string   // owner of the cluster's VMs; with Project the member account ("" = a new one)
 	CreateAccount bool     // with Project: make the account when there is none
 	Project       string   // name or id of the project that owns the cluster's VMs
-	User          string   // user name; "" = kubeadmin, or ACCOUNT-kubeadmin where that is taken
+	User          string   // user name; "" = kubeadmin, with a number where that is taken
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
 	Commands      []string // API commands that the controller calls
 
@@ -29,6 +30,9 @@ type Request struct {
 	// replaced by that pair does not go back to it.
 	InUse  Keys
 	Former []Former
+
+	// Made is what csccm made for this cluster.
+	Made *Made
 
 	// Sees reports whether the user of the keys sees the project; nil = unknown.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
@@ -211,7 +215,7 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
 		fmt.Sprintf("account %q with user %q", p.Account, p.User), MadeObject{Kind: MadeAccount, Name: p.Account},
 		func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateAccount(ctx, cloudapi.NewUser{Account: p.Account, Name: p.User, DomainID: p.Domain.ID, RoleID: role.ID})
+			made, err := p.admin.CreateAccount(ctx, cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID, RoleID: role.ID})
 			o.ID = made.ID
 			for i := range made.Users { // the first and only one
 				user.ID = made.Users[i].ID
@@ -239,15 +243,19 @@ func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
 // one is wanted that rotate-keys has not replaced.
 func (p *Provision) planUser(ctx context.Context) error {
 	replaced := slices.ContainsFunc(p.r.Former, func(f Former) bool { return f.User == p.User })
-	known := slices.IndexFunc(p.users, func(u cloudapi.User) bool {
-		return u.Account == p.Account && u.APIKey != "" && u.APIKey == p.r.InUse.APIKey && (p.User == "" || p.User == u.Username || replaced)
-	})
-	wanted := []string{p.User}
-	if p.User == "" {
-		wanted = []string{DefaultUser, p.Account + "-" + DefaultUser} // CloudStack's own Kubernetes service makes the second
+	at := func(is func(u *cloudapi.User) bool) int {
+		return slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Account == p.Account && is(&u) })
 	}
-	for i := 0; known < 0 && i < len(wanted); i++ {
-		known = slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Account == p.Account && u.Username == wanted[i] })
+	known := at(func(u *cloudapi.User) bool {
+		inUse := u.APIKey != "" && u.APIKey == p.r.InUse.APIKey
+		return inUse && !p.foreign(u) && (p.User == "" || p.User == u.Username || replaced)
+	})
+	switch {
+	case known >= 0:
+	case p.User != "":
+		known = at(func(u *cloudapi.User) bool { return u.Username == p.User })
+	default:
+		known = at(p.r.Made.Mine)
 	}
 	if known >= 0 {
 		p.User = p.users[known].Username
@@ -256,7 +264,7 @@ func (p *Provision) planUser(ctx context.Context) error {
 	p.nameUser()
 	user := p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
 		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}, func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
+			made, err := p.admin.CreateUser(ctx, cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
 			o.ID = made.ID
 			return err
 		})
@@ -264,16 +272,32 @@ func (p *Provision) planUser(ctx context.Context) error {
 	return nil
 }
 
-// nameUser names the new user where no name is given: kubeadmin, or ACCOUNT-kubeadmin where another account of the domain has
-// that one. User names are unique in a domain.
+// nameUser names the new user where no name is given.
 func (p *Provision) nameUser() {
-	if p.User != "" {
-		return
+	if p.User == "" {
+		p.User = FreeName(DefaultUser, p.users)
 	}
-	p.User = DefaultUser
-	if slices.ContainsFunc(p.users, func(u cloudapi.User) bool { return u.Username == DefaultUser }) {
-		p.User = p.Account + "-" + DefaultUser
+}
+
+var numbered = regexp.MustCompile(`-[0-9]+$`)
+
+// FreeName returns a name for a user that none of these users has: base, or base with a number.
+func FreeName(base string, users []cloudapi.User) string {
+	name := base
+	for n := 2; slices.ContainsFunc(users, func(u cloudapi.User) bool { return u.Username == name }); n++ {
+		name = fmt.Sprintf("%s-%d", numbered.ReplaceAllString(base, ""), n)
 	}
+	return name
+}
+
+// foreign reports whether csccm made a user for another cluster.
+func (p *Provision) foreign(u *cloudapi.User) bool {
+	return u.Cluster() != "" && u.Cluster() != p.r.Made.Cluster
+}
+
+// NotMine says why the keys of a user whom this cluster did not make stay.
+func NotMine(user string) string {
+	return fmt.Sprintf("this cluster did not make user %q, and others may work with its keys", user)
 }
 
 // planKeys re-uses the keys of an existing user. Registering again would revoke the old pair at once for whoever works with it,
@@ -281,7 +305,11 @@ func (p *Provision) nameUser() {
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Remedied(fmt.Errorf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
-			"enable the user, or choose another with --user")
+			"enable the user, or choose another with --controller-user")
+	}
+	if p.foreign(user) {
+		return report.Usage(fmt.Sprintf("user %q of account %q is that of cluster %s (the UID of its namespace kube-system)", user.Username, user.Account, user.Cluster()),
+			"leave out --controller-user for a user of this cluster's own, or name another with it")
 	}
 	keys, err := p.admin.GetUserKeys(ctx, user.ID)
 	switch {
@@ -291,6 +319,11 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 		p.keys = keys
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
 		p.keys = p.r.InUse // a new pair would end the controller's
+	case user.APIKey != "" && !p.r.Made.Mine(user):
+		return report.Usage(fmt.Sprintf("the keys of user %q cannot be read, and new ones would end them; %s", user.Username, NotMine(user.Username)),
+			"leave out --controller-user for a user of this cluster's own, or name another with it")
+	case p.r.Made.Mine(user):
+		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{})
 	default:
 		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{Kind: MadeKeys, Name: p.User, Account: p.Account})
 	}

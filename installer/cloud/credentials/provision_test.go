@@ -36,9 +36,9 @@ func TestProvisionAvoidsTakenName(t *testing.T) {
 	e := newEnv(t)
 	admin, r := e.admin(), e.request("k8s", "")
 	plan := e.plan(admin, r)
-	require.Equal(t, "k8s-kubeadmin", plan.User)
+	require.Equal(t, "kubeadmin-2", plan.User)
 	e.stays(admin, r, e.apply(admin, plan))
-	require.Equal(t, "k8s-kubeadmin", e.plan(admin, r).User)
+	require.Equal(t, "kubeadmin-2", e.plan(admin, r).User)
 
 	// In another domain the name is free.
 	r = e.request("twin", "")
@@ -133,7 +133,7 @@ func TestProvisionRefusals(t *testing.T) {
 		"unknown member of a project":   {"nobody", "shop", nil, nobody, "--create-account"},
 		"unknown domain":                {"k8s", "", func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
 		"unknown project":               {"k8s", "none", nil, `there is no project "none"`, "shop"},
-		"disabled user":                 {"frozen", "", nil, `user "kubeadmin" of account "frozen" is disabled`, "--user"},
+		"disabled user":                 {"frozen", "", func(r *credentials.Request) { r.User = "kubeadmin" }, `user "kubeadmin" of account "frozen" is disabled`, "--controller-user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

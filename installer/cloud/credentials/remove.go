@@ -68,8 +68,13 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 				i = slices.IndexFunc(users, func(u cloudapi.User) bool {
 					return u.Username == o.Name && u.Account == o.Account && u.DomainID == o.DomainID && is(u.ID)
 				})
-				if i >= 0 && !slices.Contains(r.deleted, users[i].AccountID) {
+				switch {
+				case i < 0 || slices.Contains(r.deleted, users[i].AccountID):
+				case m.Mine(&users[i]) && kind == MadeKeys: // they go with the user
+				case m.Mine(&users[i]):
 					r.step(o.String(), users[i].ID, users[i].APIKey, o)
+				default:
+					r.Stays = append(r.Stays, o.String()+": "+NotMine(users[i].Username))
 				}
 			}
 			if i < 0 {
@@ -139,10 +144,7 @@ func (r *Removal) role(o MadeObject, id string, accounts []cloudapi.Account) {
 
 // Do removes the step's object, and from the list all that is done with.
 func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client, c *cluster.Cluster) error {
-	command := map[MadeKind]string{
-		MadeAccount: "deleteAccount", MadeUser: "deleteUser", MadeRole: "deleteRole",
-		MadeKeys: "registerUserKeys", // CloudStack cannot take keys away; a pair that nobody reads replaces them
-	}[s.made[0].Kind]
+	command := map[MadeKind]string{MadeAccount: "deleteAccount", MadeUser: "deleteUser", MadeRole: "deleteRole"}[s.made[0].Kind]
 	if s.id != "" {
 		if err := admin.Do(ctx, command, cloudstack.Params{"id": s.id}); err != nil {
 			return explain("removing "+s.Text, err)

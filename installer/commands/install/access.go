@@ -38,7 +38,7 @@ func (r *run) findAccess(ctx context.Context) error {
 		return err
 	}
 	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
-		return report.Usage("--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes, and keys exist here",
+		return report.Usage("--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes, and keys exist here",
 			"leave them out, or give an administrator's login with "+adminFlags)
 	}
 	if r.Source != SourceSecret {
@@ -159,7 +159,7 @@ func (r *run) planUser(ctx context.Context) (err error) {
 func (r *run) judgeOwner(ctx context.Context) (err error) {
 	request := credentials.Request{
 		Domain: r.Domain, Account: r.Account, CreateAccount: r.CreateAccount, Project: r.Cloud.ProjectID,
-		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former,
+		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former, Made: r.made,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {

@@ -88,6 +88,7 @@ type run struct {
 	nodes       []corev1.Node
 	kept        map[string]any // values that the release keeps
 	secret      *credentials.Secret
+	made        *credentials.Made
 	controllers *family.Controllers
 	placement   string // where the Pods with the keys run
 

@@ -251,7 +251,7 @@ func TestPrivateCertificate(t *testing.T) {
 // The user whose keys are in the Secret is the controller's, whatever user the first install made or was given.
 func TestInstallAgainAfterRotateKeys(t *testing.T) {
 	t.Parallel()
-	for name, users := range map[string]int{"administrator": 2, "administrator, named user": 2, "keys": 1} {
+	for name, users := range map[string]int{"administrator": 2, "administrator, named user": 2, "keys": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)

@@ -48,6 +48,9 @@ func (r *run) detect(ctx context.Context) error {
 		r.secret, err = credentials.ReadSecret(ctx, kube, namespace)
 	}
 	if err == nil {
+		r.made, err = credentials.ReadMade(ctx, kube, namespace)
+	}
+	if err == nil {
 		r.controllers, err = family.Find(ctx, kube, r.Release, namespace)
 	}
 	if err != nil {

@@ -95,11 +95,11 @@ func TestInstallRefuses(t *testing.T) {
 			"other keys in the Secret": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
-			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
+			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Cloud.APIKey, o.Cloud.SecretKey)
 				*o = Config{Account: "k8s"}
-			}, "--account, --create-account, --domain, --user and --role-name are for the user that an administrator makes", "", 2},
+			}, "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
 			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
 				o.CreateAccount = true
 			}, "are for the user that an administrator makes", "", 2},

@@ -15,8 +15,6 @@ package rotate
 import (
 	"context"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -38,10 +36,12 @@ type Plan struct {
 	*secretusers.Found
 	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
 	KeptFor []string `json:"keptFor"`
+	Stays   []string `json:"stays,omitempty"` // old keys that --finish may not revoke
 	Proof   string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
 	Pods    int      `json:"pods,omitempty"`  // that proved it
 	Ended   []string `json:"ended"`           // users whose old keys are revoked
 
+	made     *credentials.Made
 	ends     []cloudapi.User // whose old keys are revoked, if nothing keeps them
 	toID     string          // "" = to be created
 	switched bool            // the Secret holds the new keys already
@@ -56,54 +56,61 @@ func (r *run) newPlan(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing users: %w", err)
 	}
+	if p.made, err = credentials.ReadMade(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
+		return r.Cluster.Explain(err)
+	}
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
 		return report.Remedied(fmt.Errorf("the keys in Secret %s belong to no user that this administrator sees", p.Secret),
 			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
 	}
-	holder, users := all[at], map[string]cloudapi.User{} // of the domain, in which user names are unique
+	holder := all[at]
 	p.Account = holder.Account
-	for _, u := range all {
-		if u.DomainID == holder.DomainID {
-			users[u.Username] = u
+	// User names are unique in a domain.
+	users := slices.DeleteFunc(all, func(u cloudapi.User) bool { return u.DomainID != holder.DomainID })
+	named := func(name string) (u cloudapi.User) {
+		if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == name }); i >= 0 && users[i].ID != holder.ID {
+			u = users[i]
 		}
+		return u
 	}
-	ours := func(name string) bool { return name != holder.Username && users[name].Account == holder.Account }
+	from := named(record.From)
 	switch {
 	case r.Finish && record.From+record.To != "":
 		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys", "a rotation has not ended")
 	case r.Finish:
-		for _, name := range slices.Sorted(maps.Keys(users)) {
-			if ours(name) && r.Secret.HasReplaced(users[name].APIKey) {
-				p.ends = append(p.ends, users[name])
+		for i := range users {
+			u := &users[i]
+			switch {
+			case u.Account != holder.Account || !r.Secret.HasReplaced(u.APIKey):
+			case p.made.Mine(u):
+				p.ends = append(p.ends, *u)
+			default:
+				p.Stays = append(p.Stays, credentials.NotMine(u.Username))
 			}
 		}
-	case ours(record.From):
-		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{users[record.From]}
+	case from.Account == holder.Account:
+		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{from}
 	default:
-		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, ours, record), []cloudapi.User{holder}
-		p.toID = users[p.To].ID
+		mine := func(name string) bool {
+			u := named(name)
+			return u.Account == holder.Account && p.made.Mine(&u)
+		}
+		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, mine, record), []cloudapi.User{holder}
+		p.toID = named(p.To).ID
 	}
 	return nil
 }
 
-var numbered = regexp.MustCompile(`-[0-9]+$`)
-
 // next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
 // one. A user that somebody else may work with is never taken: its keys would end.
-func next(holder string, users map[string]cloudapi.User, ours func(string) bool, record credentials.Rotation) string {
-	taken := func(name string) bool { return users[name].ID != "" }
-	switch {
-	case record.To != "" && (ours(record.To) || !taken(record.To)):
-		return record.To
-	case ours(record.Spare):
-		return record.Spare
-	}
-	for n := 2; ; n++ {
-		if name := fmt.Sprintf("%s-%d", numbered.ReplaceAllString(holder, ""), n); !taken(name) {
+func next(holder string, users []cloudapi.User, mine func(name string) bool, record credentials.Rotation) string {
+	for _, name := range []string{record.To, record.Spare} {
+		if mine(name) {
 			return name
 		}
 	}
+	return credentials.FreeName(holder, users)
 }
 
 // show is the plan for a person.
@@ -121,7 +128,8 @@ func (r *run) show(report.Style) string {
 	}))
 	section(&b, "Not looked at:\n", p.NotRead)
 	section(&b, kept, p.KeptFor)
-	if len(p.Steps) == 0 {
+	section(&b, "What stays:\n", p.Stays)
+	if len(p.Steps)+len(p.Stays) == 0 {
 		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
 	}
 	return b.String()
@@ -146,7 +154,10 @@ func (r *run) done() string {
 	var b strings.Builder
 	old, next := "are revoked", ""
 	if len(p.KeptFor) > 0 {
-		old, next = "still work", "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
+		old = "still work"
+		if p.made.Mine(&p.ends[0]) {
+			next = "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
+		}
 	}
 	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
 	section(&b, "", p.KeptFor)

@@ -132,7 +132,10 @@ func (r *run) steps() (steps []engine.Step) {
 		u := &p.ends[i]
 		text := "revoke the old keys of user %q: whatever else uses them stops working"
 		if len(p.KeptFor) > 0 && !r.Finish {
-			text = "leave the keys of user %q as they are; csccm rotate-keys --finish ends them"
+			text = "leave the keys of user %q as they are"
+			if p.made.Mine(u) {
+				text += "; csccm rotate-keys --finish ends them"
+			}
 		}
 		step(func(ctx context.Context, note engine.Note) error { return r.retire(ctx, u, note) }, text, u.Username)
 	}
@@ -184,7 +187,7 @@ func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 			return err
 		}
 		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.MadeObject{made}, func() error {
-			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Account: p.Account, Name: p.To, DomainID: holder.DomainID})
+			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Cluster: p.made.Cluster, Account: p.Account, Name: p.To, DomainID: holder.DomainID})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
@@ -282,6 +285,11 @@ func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
 func (r *run) keeps(f *secretusers.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
+	}
+	for i := range r.plan.ends {
+		if u := &r.plan.ends[i]; !r.plan.made.Mine(u) {
+			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nobody does")
+		}
 	}
 	why = append(why, inUse(f, r.changed)...)
 	for _, what := range f.NotRead {

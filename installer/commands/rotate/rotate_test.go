@@ -61,6 +61,11 @@ func newEnv(t *testing.T) *testEnv {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName},
 		Data:       map[string][]byte{credentials.SecretKey: env.config("k8s-owner").Render(), "other": []byte("kept")},
 	}, testenv.Deployment(2), pod("p1"), pod("p2"))
+	users, err := env.sim.Admin(t).ListUsers(t.Context(), "")
+	require.NoError(t, err)
+	u := testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username })
+	made := []*credentials.MadeObject{{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID}}
+	require.NoError(t, credentials.Recorded(t.Context(), cluster.NewForTest(env.kube), env.config(u.Username), made, func() error { return nil }))
 	env.kube.PrependReactor("update", "secrets", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		s := a.(ktesting.UpdateAction).GetObject().(*corev1.Secret)
 		now, err := env.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), s.Namespace, s.Name)
