@@ -10,6 +10,14 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # The commit's time, not the clock: two builds of one commit are the same bytes.
 DATE    ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 
+# Go keeps its caches below HOME; without one they go to the folder for temporary files.
+ifeq ($(HOME),)
+export HOME := $(or $(TMPDIR),/tmp)/csccm-home-$(shell id -u)
+endif
+# Where programs are built: bin/, unless the checkout cannot be written to.
+BIN := $(shell if mkdir -p bin 2>/dev/null && [ -w bin ]; then echo bin; else echo "$(HOME)/.cache/csccm/bin"; fi)
+export BIN
+
 VERSION_PKG := github.com/csccm/csccm/pkg/version
 LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Commit=$(COMMIT) -X $(VERSION_PKG).Date=$(DATE)
 # One set of flags for the products, the demo and all tests: with any other, Go compiles Kubernetes' libraries again.
@@ -45,18 +53,17 @@ help: ## show this help
 ##@ Use
 .PHONY: build
 build: ## build the three binaries into bin/
-	@mkdir -p bin
-	@for b in $(BINARIES); do echo "build bin/$$b"; $(GOBUILD) -o bin/$$b ./cmd/$$b; done
+	@mkdir -p "$(BIN)"
+	@for b in $(BINARIES); do echo "build $(BIN)/$$b"; $(GOBUILD) -o "$(BIN)/$$b" ./cmd/$$b; done
 
 .PHONY: demo
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules (RECORD=docs/demo.svg records it)
-	@test/build.sh demo $(if $(RECORD),recording) # not go run, which makes ^C a failure
-	@CSCCM_LDFLAGS="$(LDFLAGS)" $(if $(RECORD),bin/recording -title 'make demo' -o $(RECORD) bin/demo --stay=false,bin/demo)
+	@CSCCM_LDFLAGS="$(LDFLAGS)" test/demo/run $(if $(RECORD),--record "$(RECORD)")
 
 .PHONY: lesson
 lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto, or --ui for a page, too)
 	@test/build.sh lesson
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/lesson $(LESSONFLAGS)
+	@CSCCM_LDFLAGS="$(LDFLAGS)" "$(BIN)/lesson" $(LESSONFLAGS)
 
 ##@ Change
 # The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
@@ -104,12 +111,12 @@ minors: ## install on the API server of every Kubernetes minor (each is built on
 .PHONY: real-nodes
 real-nodes: ## kubelets, containerd and real traffic: writes docs/real-nodes.md (root on Linux; INSTALL_PACKAGES=1; NODEFLAGS="--minor 1.36")
 	@test/build.sh real-nodes
-	@bin/real-nodes --out docs/real-nodes.md $(NODEFLAGS)
+	@"$(BIN)/real-nodes" --out docs/real-nodes.md $(NODEFLAGS)
 
 .PHONY: cloud
 cloud: ## scenarios on a CloudStack, or on the simulator (CLOUD_URL=... ONLY=part,part CLOUDFLAGS=--clean): docs/contributing/cloud.md
 	@test/build.sh cloud # not go run, which hides the exit code
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
+	@CSCCM_LDFLAGS="$(LDFLAGS)" "$(BIN)/cloud" $(CLOUDFLAGS)
 
 # Variables given to make on its command line reach the program.
 export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE CLOUD_API_KEY_FILE CLOUD_SECRET_KEY_FILE CLOUD_CA_FILE

@@ -49,9 +49,10 @@ func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
 	module := must.Get(ModuleDir())
 	return program.Program{
-		What: fmt.Sprintf("the control plane (etcd and Kubernetes %s)", minor.Release()), Takes: "5 to 12 minutes",
+		What: fmt.Sprintf("the control plane (etcd and Kubernetes %s)", minor.Release()), Takes: "3 to 12 minutes",
 		Name: "plane", Folder: "plane", Release: minor.Release(),
 		Source: filepath.Join(module, "plane", minor.Folder()), Package: ".", LDFlags: ldflags(minor),
+		OwnCache: minor != Newest, // the newest minor has the packages, and their versions, of the product's go.mod
 	}, nil
 }
 

@@ -32,7 +32,12 @@ type Binaries struct{ Controller, CLI, Simulator string }
 func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
 	root, given := filepath.Dir(must.Get(plane.ModuleDir())), os.Getenv("CSCCM_BIN_DIR")
-	dir := must.Get(filepath.Abs(cmp.Or(given, filepath.Join(root, "bin", "test")))) // programs are started in other folders
+	bin := os.Getenv("BIN") // make's: another folder where the checkout cannot be written to
+	if !filepath.IsAbs(bin) {
+		bin = filepath.Join(root, "bin")
+	}
+	dir := must.Get(filepath.Abs(cmp.Or(given, filepath.Join(bin, "test")))) // programs are started in other folders
+
 	b := Binaries{
 		Controller: filepath.Join(dir, "cloudstack-ccm"),
 		CLI:        filepath.Join(dir, "csccm"),

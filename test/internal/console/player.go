@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -113,7 +114,27 @@ func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *t
 	}))
 	p.Clusters[name] = c
 	p.Defer(c.Stop)
+	p.Vars["port"] = must.Get(portFlag(ctx))
 	return c
+}
+
+// controllerPort is the port of the controller that the chart sets.
+const controllerPort = 10258
+
+// portFlag returns the flag of csccm install that names a port for the controller: none where the chart's port is free. Pods have
+// addresses of their own, but a program that listens on all addresses takes the port from each of them.
+func portFlag(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	if l, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", controllerPort)); err == nil {
+		return "", l.Close()
+	}
+
+	free, err := config.Listen(ctx, "tcp", ":0")
+	if err != nil {
+		return "", fmt.Errorf("find a port for the controller: %w", err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
+	return fmt.Sprintf("--set securePort=%d ", port), free.Close()
 }
 
 // Log names a log of which an error shows the end.
