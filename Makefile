@@ -126,6 +126,13 @@ export CLOUD_ZONE CLOUD_RECORD CLOUD_OUT CLOUD_RUN ONLY
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="-bench Ports")
 	cd test && go test ./bench -run XXX -bench . -benchtime 1x -timeout 0 $(BENCHFLAGS)
 
+# Variables given to make on its command line reach the test.
+export SEEDS MINUTES HISTORY SHRINK MASKS
+
+.PHONY: explore
+explore: ## random histories of the whole controller (SEEDS=1-100 MINUTES=10; HISTORY=file SHRINK=KIND): docs/contributing/testing.md
+	cd pkg/provider && go test -run 'TestExplore$$' -count=1 -timeout=0 -v . | grep -v -e '^=== ' -e '^ *--- PASS'
+
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="-duration 2m -seed 1")
 	cd test && go run ./cmd/plane-build && go test ./soak -run TestSoak -v -count=1 -timeout=0 -args -duration 10m $(SOAKFLAGS)

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -127,7 +127,7 @@ var forwardCommands = []string{"createPortForwardingRule", "updatePortForwarding
 
 // forwarding is whether the role may forward ports. It is asked for before the first Service that needs it gets an address.
 type forwarding struct {
-	mu    sync.Mutex
+	mu    keyed.Mutex
 	asked time.Time // zero: not yet
 	lacks string    // a command that the role does not allow; empty for none
 }
@@ -135,8 +135,11 @@ type forwarding struct {
 // missing returns a command for port forwarding that the role does not allow; empty for none, and where that cannot be
 // found out. A command that is missing is asked for again when the answer is older than maxAge, except where that is zero.
 func (f *forwarding) missing(ctx context.Context, o Options, maxAge time.Duration) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	unlock, err := f.mu.Lock(ctx, "")
+	if err != nil {
+		return ""
+	}
+	defer unlock()
 	again := f.lacks != "" && maxAge > 0 && o.Clock.Since(f.asked) >= maxAge
 	if o.Commands == nil || !f.asked.IsZero() && !again {
 		return f.lacks

@@ -64,6 +64,9 @@ func updatePortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, err
 		}
 		*r = changed
+		if r.State == store.RuleAdd {
+			r.State = store.RuleActive
+		}
 		wire.SetCustomID(c, c.St.PFRules, r)
 		return wire.Object("portforwardingrule", viewPF(c, r)), nil
 	}}, nil
