@@ -33,6 +33,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -762,6 +763,8 @@ func (e *explorer) gated(resource string, from watch.Interface) watch.Interface 
 			if !ok {
 				return
 			}
+			object, _ := meta.Accessor(ev.Object)
+			time.Sleep(turn(resource, string(ev.Type), object.GetNamespace(), object.GetName()))
 			if g := e.gate(resource); g != nil {
 				select {
 				case <-w.quit:
@@ -872,7 +875,7 @@ const mostCalls = 60_000
 // around is a call of a process to CloudStack.
 func (e *explorer) around(l *life, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 	command := form.Get("command")
-	time.Sleep(turn(form))
+	time.Sleep(turn(command, short(form)))
 	if l.dead.Load() {
 		return nil, errKilled
 	}
@@ -904,16 +907,12 @@ func (e *explorer) around(l *life, form url.Values, send func() (*http.Response,
 	return res, err
 }
 
-// turn is a delay of less than a millisecond that depends on the content of a call: calls that are made at the same time arrive in
-// the same order in each replay, however goroutines are scheduled.
-func turn(form url.Values) time.Duration {
+// turn is a delay of less than a millisecond that depends on the content of a call or an event: what happens at the same time
+// happens in the same order in each replay, however goroutines are scheduled.
+func turn(content ...string) time.Duration {
 	h := fnv.New32a()
-	for _, k := range slices.Sorted(maps.Keys(form)) {
-		switch strings.ToLower(k) {
-		case "customjobid", "signature", "expires":
-			continue
-		}
-		fmt.Fprint(h, k, form[k])
+	for _, c := range content {
+		_, _ = h.Write([]byte(c))
 	}
 	return time.Duration(h.Sum32() % 1_000_000)
 }
@@ -922,7 +921,7 @@ func short(form url.Values) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(form)) {
 		switch strings.ToLower(k) {
-		case "command", "response", "apikey", "signature", "signatureversion", "expires", "listall", "page", "pagesize":
+		case "command", "response", "apikey", "signature", "signatureversion", "expires", "listall", "page", "pagesize", "customjobid":
 			continue
 		}
 		out = append(out, k+"="+form.Get(k))

@@ -13,6 +13,7 @@ import (
 	randv2 "math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,6 +164,7 @@ func recordLog(t *testing.T) *logBuffer {
 // playHistory plays a history in a bubble of its own.
 func playHistory(t *testing.T, h history, verbose, masks bool) (bad []breach, trace []string) {
 	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	rand.Seed(1) //nolint:staticcheck // apimachinery's jitter has no other source
 	uuid.SetRand(randv2.NewChaCha8([32]byte{}))
 	defer uuid.SetRand(nil)
