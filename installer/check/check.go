@@ -91,7 +91,7 @@ var judges = map[string]Check{
 	"NODE-009": {Reads: sources{Nodes, VMs}, Judge: eachNode("the VMs of %s do not run", notRunning)},
 	"CCM-001":  {Reads: sources{Controllers, Pods}, Tries: sources{Releases}, Judge: podsReady},
 	"CCM-002":  {Reads: sources{Leases, Controllers, Pods}, Judge: leader},
-	"CCM-003":  {Reads: sources{Controllers, SystemPods, Nodes}, Judge: otherControllers},
+	"CCM-003":  {Reads: sources{Controllers, SystemPods, Nodes}, Tries: sources{Services, Leases}, Judge: otherControllers},
 	"CCM-004":  {Reads: sources{Answers}, Judge: answers},
 	"CCM-005":  {Reads: sources{Events}, Tries: sources{Services, Nodes, VMs}, Judge: openErrors},
 	"CCM-006":  {Reads: sources{Pods, Nodes}, Judge: placement},

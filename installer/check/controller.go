@@ -6,7 +6,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -128,38 +127,38 @@ func heldByPod(holder string, pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
 }
 
-// loose reports whether a Pod is one of a cloud controller manager that no Deployment or DaemonSet makes: a static Pod
-// of the control plane, most of all. What has ended, such as the chart's self-test, acts no more.
-func loose(p *corev1.Pod) bool {
-	owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
-	ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
-	return !owned && !ended && !ours && isController(p.Name, imagesOf(&p.Spec))
-}
-
-// otherControllers names csccm takeover only where the providers are those that it can replace.
 func otherControllers(f *Facts) Finding {
 	var found []Object
-	replaceable := true
-	for _, w := range f.Others() {
-		found = append(found, objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
-		replaceable = replaceable && w.replaceable
+	var fixes []string
+	what := "another program gives Services without a class addresses"
+	for _, r := range f.rivals() {
+		if slices.Contains(f.Replaces, Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}) {
+			continue
+		}
+		if r.Family != family.Balancer {
+			what = "another cloud controller manager is there"
+		}
+		found = append(found, objectf(r.Kind, r.Namespace, r.Name, "%s", r.What))
+		if !slices.Contains(fixes, r.Fix) {
+			fixes = append(fixes, r.Fix)
+		}
 	}
-	others := len(found)
-	found = append(found, about("Pod", f.SystemPods, func(p *corev1.Pod) string {
-		return when(loose(p), "a static Pod, which no Deployment makes; its file is in /etc/kubernetes/manifests of its node")
-	})...)
-	found = append(found, about("Node", f.Nodes, func(n *corev1.Node) string {
-		return when(kubelet.RunsCloudController(n), "its k3s or RKE2 server runs the built-in cloud controller")
-	})...)
 	if len(found) == 0 {
 		return Passf("none")
 	}
-	out := Problemf("another cloud controller manager is there").About(found...)
-	if replaceable && others == len(found) {
-		return out.Fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
+	return Problemf("%s", what).About(found...).Fix("%s", strings.Join(fixes, "; "))
+}
+
+// rivals are those beside the controller of the release, or of the chart that is about to be applied.
+func (f *Facts) rivals() []family.Rival {
+	e := family.Evidence{
+		At: f.At, Release: f.Release, Namespace: f.Namespace, Words: f.Words(),
+		Workloads: f.Workloads, Pods: f.SystemPods, Nodes: f.Nodes, Services: f.Services, Leases: f.Leases,
 	}
-	return out
+	if f.Manifest != "" {
+		e.Words = family.ArgumentsOfChart(f.Manifest)
+	}
+	return e.Rivals()
 }
 
 func answers(f *Facts) Finding {
@@ -216,18 +215,18 @@ func madeByCKS(f *Facts) Finding {
 
 // Workload is a Deployment or DaemonSet of any namespace.
 type Workload struct {
-	Kind        string   `json:"kind"`
-	Namespace   string   `json:"namespace"`
-	Name        string   `json:"name"`
-	Images      []string `json:"images"`
-	Wanted      int32    `json:"wanted"` // Pods
-	Ready       int32    `json:"ready"`
-	Ours        bool     `json:"ours"` // of the release
-	labels      map[string]string
-	selector    *metav1.LabelSelector
-	words       []string        // commands and arguments
-	volumes     []corev1.Volume // of the Pods
-	replaceable bool            // csccm takeover can take its place
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Images    []string `json:"images"`
+	Wanted    int32    `json:"wanted"` // Pods
+	Ready     int32    `json:"ready"`
+	Ours      bool     `json:"ours"` // of the release
+	labels    map[string]string
+	selector  *metav1.LabelSelector
+	words     []string        // commands and arguments
+	volumes   []corev1.Volume // of the Pods
+	family    family.Family
 }
 
 // WorkloadOf converts what was read.
@@ -236,9 +235,10 @@ func WorkloadOf(w *cluster.Workload) Workload {
 	for i := range w.Pod.Containers {
 		words = append(words, cluster.Arguments(&w.Pod.Containers[i])...)
 	}
+	whose, _ := family.OfPod(w.Pod, w.Meta)
 	return Workload{
 		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready, labels: w.Meta.Labels,
-		selector: w.Selector, words: words, volumes: w.Pod.Volumes, replaceable: family.Replaces(w.Pod, w.Meta.Name),
+		selector: w.Selector, words: words, volumes: w.Pod.Volumes, family: whose,
 	}
 }
 
@@ -257,20 +257,12 @@ func (w *Workload) RegisteredAs() string {
 	return name
 }
 
-// controllerName matches the names and images of cloud controller managers.
-var controllerName = regexp.MustCompile("cloud-controller-manager|cloudstack-kubernetes-provider|leaseweb-ccm")
-
-// isController reports whether a name or an image is that of a cloud controller manager.
-func isController(name string, images []string) bool {
-	return slices.ContainsFunc(append(slices.Clone(images), name), controllerName.MatchString)
-}
-
 // Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods,
 // and the Deployments of the CSI driver.
 func (f *Facts) Sort(workloads []Workload) {
 	for _, w := range workloads {
 		w.Ours = w.Namespace == f.Namespace && cluster.InRelease(w.labels, f.Release)
-		if w.Ours || w.Wanted > 0 && isController(w.Name, w.Images) {
+		if w.Ours || w.Wanted > 0 && w.family != "" && w.family != family.Balancer {
 			f.Controllers = append(f.Controllers, w)
 		}
 		if w.ofDriver() {

@@ -130,6 +130,7 @@ type Facts struct {
 	Services       []corev1.Service
 	Events         []corev1.Event // about Nodes and Services
 	Leases         []coordinationv1.Lease
+	Workloads      []cluster.Workload
 	Controllers    []Workload   // of the release and of others
 	CSI            []Workload   // Deployments of the CSI driver
 	Pods           []corev1.Pod // of the release

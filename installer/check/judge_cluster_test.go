@@ -91,8 +91,9 @@ func TestKubeletVersions(t *testing.T) {
 	}
 	windows := func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }
 	expect{OK, "2 nodes", nil}.of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
-	expect{"", "3 nodes", []string{"Node a: newer", "Node b: more than 3", "Node c: windows"}}.of(t, "K8S-006", server("v1.37.1"),
+	expect{"", "2 nodes", []string{"Node a: newer", "Node b: more than 3"}}.of(t, "K8S-006", server("v1.37.1"),
 		ofNodes(nodeWith("a", kubelet("v1.38.0")), nodeWith("b", kubelet("v1.33.9")), nodeWith("c", windows)))
+	expect{"", "1 node", []string{"Node c: Windows, as all nodes do"}}.of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("c", windows)))
 }
 
 func TestPermissions(t *testing.T) {

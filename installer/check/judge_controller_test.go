@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -115,45 +118,30 @@ func TestLeader(t *testing.T) {
 	}
 }
 
+// What family recognises is named, except what is about to be replaced. Each has its remedy.
 func TestOtherControllers(t *testing.T) {
 	t.Parallel()
-	loose := func(name string, change ...func(p *corev1.Pod)) corev1.Pod {
-		return pod(name, true, append(change, func(p *corev1.Pod) {
-			p.Spec.Containers = []corev1.Container{{Image: "registry.example.org/csccm/cloudstack-ccm:v1"}}
-			if p.Labels["app.kubernetes.io/name"] == "cloudstack-ccm" {
-				p.Labels = nil
+	of := func(d ...*appsv1.Deployment) func(*Facts) {
+		return func(f *Facts) {
+			for i := range d {
+				f.Workloads = append(f.Workloads, cluster.DeploymentOf(d[i]))
 			}
-		})...)
-	}
-	apache := Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager", Wanted: 1, replaceable: true}
-	apache.Images = []string{"apache/cloudstack-kubernetes-provider:v1.2.0"}
-	openstack := Workload{Name: "openstack-cloud-controller-manager", Wanted: 1}
-	// It recommends a takeover only of providers that one can replace.
-	require.Contains(t, judge(t, "CCM-003", workloads(apache)).Remedy, "`csccm takeover`")
-	require.Empty(t, judge(t, "CCM-003", workloads(apache, openstack)).Remedy, "the check's own")
-	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
-	expect{"", "another", []string{
-		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Pod kube-system/cloud-controller-manager-node1: static Pod", "Node s1: built-in",
-	}}.of(t, "CCM-003", ofNodes(k3s), workloads(
-		ours(1, 1),
-		apache,
-		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "scaled-down-cloud-controller-manager", Wanted: 0},
-		Workload{Kind: "DaemonSet", Namespace: "lw", Name: "provider", Wanted: 3, Images: []string{"registry.example.org/leaseweb-ccm:v1.8.1"}},
-		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "coredns", Wanted: 2, Images: []string{"coredns"}},
-	), func(f *Facts) {
-		// Static Pods of other providers count; what has ended, and the chart's own test, do not.
-		f.SystemPods = []corev1.Pod{
-			loose("cloud-controller-manager-node1"),
-			loose("cloud-controller-manager-old", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
-			loose("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
-			loose("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) {
-				p.Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm-self-test"}
-			}),
-			loose("cloud-controller-manager-1", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}} }),
-			loose("cloud-controller-manager-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }),
 		}
+	}
+	mirrored := leftby.Controller("cs-provider", "registry.example.org/mirror/ccm:1.2.0", nil, "--cloud-provider=external-cloudstack")
+	openstack := leftby.Controller("openstack-cloud-controller-manager", "x", nil, "--cloud-provider=openstack")
+	release := leftby.Controller("ccm", "x", ours(1, 1).labels, "--cloud-provider=external-cloudstack")
+	const named = "Deployment kube-system/cs-provider: 1 Pod, image registry.example.org/mirror"
+	require.Contains(t, expect{"", "another cloud controller manager", []string{named}}.of(t, "CCM-003", of(mirrored, release)).Remedy, "`csccm takeover`")
+	both := expect{"", "another", []string{named, "Deployment kube-system/openstack-cloud-controller-manager: "}}.of(t, "CCM-003", of(mirrored, openstack))
+	require.Contains(t, both.Remedy, "`csccm takeover` stops")
+	require.Contains(t, both.Remedy, "`kubectl -n kube-system delete deployment openstack-cloud-controller-manager`")
+	expect{OK, "none", nil}.of(t, "CCM-003", of(mirrored), func(f *Facts) {
+		f.Replaces = []Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cs-provider"}}
 	})
-	expect{"", "another", []string{"Deployment kube-system/cloudstack-cloud-controller-manager: "}}.of(t, "CCM-003", func(f *Facts) { f.Release = "another" }, workloads(ours(1, 1)))
+	expect{"", "another", []string{"Deployment kube-system/ccm: release"}}.of(t, "CCM-003", of(release), func(f *Facts) { f.Release = "another" })
+	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server","--disable-cloud-controller"]` })
+	require.Contains(t, expect{"", "gives Services without a class addresses", []string{"Node s1: ServiceLB"}}.of(t, "CCM-003", ofNodes(k3s)).Remedy, "--disable=servicelb")
 }
 
 func TestAnswers(t *testing.T) {

@@ -167,8 +167,8 @@ func unsupportedKubelet(f *Facts, n *corev1.Node) string {
 	server, known := MinorOf(f.Version)
 	minor, ok := MinorOf(info.KubeletVersion)
 	switch {
-	case info.OperatingSystem != "" && info.OperatingSystem != "linux":
-		return "runs " + info.OperatingSystem
+	case !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return n.Status.NodeInfo.OperatingSystem != "windows" }):
+		return "runs Windows, as all nodes do: the controller's image is for Linux"
 	case known && ok && (minor > server || minor < server-3):
 		return fmt.Sprintf("kubelet %s is newer than the API server's %s, or more than 3 minor versions older", info.KubeletVersion, f.Version)
 	}

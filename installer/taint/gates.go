@@ -47,9 +47,10 @@ var clusterGates = []struct{ name, remedy string }{
 
 // ClusterFacts is what the gates of the whole cluster look at.
 type ClusterFacts struct {
-	Found   map[string][]string // what is in the way, by gate; for that of labels, NewPlan finds it
-	Volumes []corev1.PersistentVolume
-	Pods    []corev1.Pod
+	Found    map[string][]string // what is in the way, by gate; for that of labels, NewPlan finds it
+	Warnings []string
+	Volumes  []corev1.PersistentVolume
+	Pods     []corev1.Pod
 }
 
 func (f *ClusterFacts) add(gate, format string, args ...any) {

@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
-	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -44,6 +43,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	facts.SkipGates, facts.Only = o.SkipGates, o.Nodes
 	p, out := NewPlan(*facts), e.NewPlan()
 	p.AddTo(out)
+	out.Warnings = append(out.Warnings, facts.Cluster.Warnings...)
 	op := engine.Operation{
 		Name: "taint", Back: "csccm taint --undo goes back", Plan: out, Check: func(context.Context) error { return p.Blocked() },
 		Done: func() string {
@@ -69,7 +69,7 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 		return nil, err
 	}
 	f := &Facts{Nodes: read.Nodes, VMs: read.VMs, Region: cs.Config.Region}
-	others, err := family.Find(ctx, e.Cluster.Kube, e.Release, e.Cluster.Namespace)
+	others, err := family.Find(ctx, e.Cluster.Kube, e.Clock, e.Release, e.Cluster.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +79,13 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error)
 	if f.Cluster, err = gatherCluster(ctx, e, others.Own.Lease); err != nil {
 		return nil, err
 	}
-	for i := range others.Predecessors {
-		if p := &others.Predecessors[i]; p.Wanted > 0 {
-			f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", p)
+	for i := range others.Rivals {
+		r := &others.Rivals[i]
+		if r.Family == family.Balancer { // it does not write to nodes
+			f.Cluster.Warnings = append(f.Cluster.Warnings, r.String())
+			continue
 		}
-	}
-	for i := range f.Nodes {
-		if kubelet.RunsCloudController(&f.Nodes[i]) {
-			f.Cluster.add(gateOther, "another cloud controller manager is at work: the built-in one of the k3s or RKE2 server %s", f.Nodes[i].Name)
-		}
+		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", r)
 	}
 	// Rules of the cluster's Services that still have names of older providers.
 	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {

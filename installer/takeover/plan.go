@@ -182,7 +182,7 @@ type Facts struct {
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func (t *Taker) Detect(ctx context.Context) (f *Facts, err error) {
 	f = &Facts{}
-	if f.Controllers, err = family.Find(ctx, t.Cluster.Kube, t.Release, t.Cluster.Namespace); err == nil {
+	if f.Controllers, err = family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace); err == nil {
 		f.Facts, err = rules.Read(ctx, t.Cluster.Kube, t.Cloud.Client, t.Cloud.Config)
 	}
 	return f, err
@@ -215,9 +215,6 @@ func PlanOrder(c *family.Controllers) *Plan {
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
 		switch {
-		case p.Problem != nil:
-		case old.Family == family.Other:
-			p.Problem = report.Refused("if it is not needed: "+old.Deletion(), "%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image)
 		case p.Order == OldFirst:
 		case old.Wanted == 0:
 			if p.Order == "" {
@@ -229,6 +226,15 @@ func PlanOrder(c *family.Controllers) *Plan {
 			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, old, old.Lease, p.Own.Lease)
 		default:
 			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both use lease %s", old.Lease)
+		}
+	}
+	for i := range c.Rivals {
+		switch r := &c.Rivals[i]; {
+		case r.Family.Replaceable(): // a predecessor
+		case r.Family == family.Balancer:
+			p.Warnings = append(p.Warnings, r.String())
+		case p.Problem == nil:
+			p.Problem = report.Refused(r.Fix, "a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", r)
 		}
 	}
 	return p
@@ -320,7 +326,6 @@ func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.L
 func (p *Plan) predecessors(f *Facts) {
 	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
 		switch {
-		case !old.Replaceable():
 		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
 			p.Problem = report.Refused("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
 				"%s runs already, before csccm's controller has ended and the rules have its names", &old)

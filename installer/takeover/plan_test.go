@@ -123,19 +123,21 @@ func TestOrder(t *testing.T) {
 	const named, ours, theirs = "Stop        Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
 	for name, tt := range map[string]struct {
 		old     []family.Predecessor
+		rivals  []family.Rival
 		want    Order
 		problem string
 		says    []string
 	}{
-		"none":               {nil, "", "", nil},
-		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, "", []string{named, "Order       " + ours}},
-		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, "", []string{named, "Order       " + theirs}},
-		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, "", []string{named, "Order       " + theirs}},
-		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, "", []string{named, "Order       " + theirs}},
-		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, "", []string{named, "Order       " + theirs}},
-		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, "", "that csccm does not know", []string{named}},
+		"none":               {nil, nil, "", "", nil},
+		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, nil, OursFirst, "", []string{named, "Order       " + ours}},
+		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
+		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
+		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
+		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
+		"another cloud's":    {nil, []family.Rival{{Family: family.Other, Kind: "Deployment", Name: "openstack", Fix: "stop it"}}, "", "that csccm does not know", nil},
+		"a load balancer's":  {nil, []family.Rival{{Family: family.Balancer, Kind: "Service", Name: "web"}}, "", "", []string{"! Service web"}},
 	} {
-		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}})
+		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Rivals: tt.rivals, Own: family.Own{Lease: usual}})
 		require.Equal(t, tt.want, p.Order, name)
 		text := textOf(t, p)
 		for _, s := range tt.says {

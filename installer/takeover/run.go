@@ -131,7 +131,7 @@ func (t *Taker) swap(ctx context.Context) error {
 	p := t.Plan
 	ending, end, hold := p.Own.Workloads, t.remove, len(p.Own.Workloads)+len(p.Services) > 0
 	if !p.Undo {
-		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 || !old.Replaceable() })
+		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 })
 		hold = len(ending) > 0 && (p.Order == OursFirst || p.Own.Installed)
 	}
 	return t.whileHolding(ctx, hold, ending, func() error {
@@ -278,7 +278,7 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	}
 	// Without an election only a Pod that is ready tells that it works.
 	ready, err := engine.Poll(ctx, t.Clock, poll, stopTimeout, func() (bool, error) {
-		f, err := family.Find(ctx, t.Cluster.Kube, t.Release, t.Cluster.Namespace)
+		f, err := family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace)
 		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
 	})
 	if err == nil && !ready {

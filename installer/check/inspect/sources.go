@@ -99,6 +99,7 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		for i := range all {
 			workloads = append(workloads, check.WorkloadOf(&all[i]))
 		}
+		f.Workloads = all
 		f.Sort(workloads)
 		return err
 	case check.Pods:

@@ -215,9 +215,8 @@ func (r *run) preflight(ctx context.Context) error {
 	env := r.checkEnv()
 	env.Manifest = r.manifest
 	for i := range r.controllers.Predecessors {
-		if p := &r.controllers.Predecessors[i]; p.Replaceable() {
-			env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
-		}
+		p := &r.controllers.Predecessors[i]
+		env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
 	}
 	if r.api == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"

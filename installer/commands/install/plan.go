@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -51,7 +50,7 @@ func (r *run) detect(ctx context.Context) error {
 		r.made, err = credentials.ReadMade(ctx, kube, namespace)
 	}
 	if err == nil {
-		r.controllers, err = family.Find(ctx, kube, r.Release, namespace)
+		r.controllers, err = family.Find(ctx, kube, r.Clock, r.Release, namespace)
 	}
 	if err != nil {
 		return r.Cluster.Explain(err)
@@ -61,7 +60,7 @@ func (r *run) detect(ctx context.Context) error {
 		r.setDefault("adoptNodes", true)
 	}
 	r.placePods()
-	for _, p := range r.predecessors() {
+	for _, p := range r.controllers.Predecessors {
 		r.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
 	}
 	on := ""
@@ -94,11 +93,6 @@ func (r *run) placePods() {
 	default:
 		r.placement = "on control plane nodes only"
 	}
-}
-
-// predecessors are the other providers whose place the install takes. A controller that csccm does not know is left to the checks.
-func (r *run) predecessors() []family.Predecessor {
-	return slices.DeleteFunc(slices.Clone(r.controllers.Predecessors), func(p family.Predecessor) bool { return p.Family == family.Other })
 }
 
 // change is what an install, an upgrade or a rollback does with the Helm release.
@@ -193,7 +187,7 @@ func (r *run) planRelease(ctx context.Context) error {
 // planOrder says, by the cluster alone, who would be replaced in which order; an error is what
 // keeps it from happening, known before anything is made in CloudStack.
 func (r *run) planOrder(context.Context) error {
-	if len(r.predecessors()) == 0 {
+	if len(r.controllers.Predecessors) == 0 {
 		return nil
 	}
 	controllers := *r.controllers

@@ -12,13 +12,12 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/family"
 )
 
 // BeforeAnnotation keeps on a Service the names that its rules had.
@@ -31,7 +30,7 @@ type migration struct {
 	plan     *engine.Plan
 	steps    []rules.Step
 	recorded []string // Services with a record
-	touched  int      // steps that a provider that still works would take back
+	renames  int      // steps that another provider would take back; 0 for an undo
 }
 
 // Run renames the rules of older providers, or goes back to the names that the Services keep.
@@ -80,16 +79,13 @@ func (m *migration) makePlan(ctx context.Context, cs *cloud.Cloud) error {
 		return err
 	}
 	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
-	m.steps = p.Steps
+	m.steps, m.renames = p.Steps, len(p.Steps)
 	foreign := 0
 	for i := range p.Items {
 		it := &p.Items[i]
 		if it.Verdict == rules.VerdictForeign && !m.Verbose {
 			foreign++
 			continue
-		}
-		if it.Verdict == rules.VerdictRename && it.Family == rules.FamilyLeaseweb {
-			m.touched++
 		}
 		m.plan.Add(string(it.Verdict), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
 			it.Name, it.PublicIP, it.Port, english.Plural(it.Members, "member", ""), cmp.Or(it.Service, "no Service"), it.Reason), it)
@@ -125,26 +121,26 @@ func (m *migration) planUndo() {
 	}
 }
 
-// allowed refuses to change the rules of a provider that still works: it would make them again.
+// allowed refuses to change rules behind the back of a provider that works: it would make them again.
 func (m *migration) allowed(ctx context.Context) error {
-	if m.touched == 0 {
+	if m.renames == 0 {
 		return nil
 	}
-	r := inspect.Run(ctx, &inspect.Env{Cluster: m.Cluster, Setup: check.Setup{Namespace: m.Cluster.Namespace, Release: m.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if r.Summary.OK == len(r.Checks) {
-		return nil
+	found, err := family.Find(ctx, m.Cluster.Kube, m.Clock, m.Release, m.Cluster.Namespace)
+	if err != nil {
+		return m.Cluster.Explain(err)
 	}
 	var where []string
-	for _, c := range r.Checks {
-		for _, o := range c.Objects {
-			where = append(where, o.String())
+	for i := range found.Rivals {
+		if r := &found.Rivals[i]; r.Family != family.Balancer {
+			where = append(where, r.String())
 		}
 	}
-	return report.Refused("take its place with csccm takeover, or stop it first", "%s may still work with %s of the plan, and would make them again",
-		cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), english.Plural(m.touched, "rule", ""))
+	if len(where) == 0 {
+		return nil
+	}
+	return report.Refused("take its place with csccm takeover, or stop it first", "another controller is at work, and would take %s of the plan back: %s",
+		english.Plural(m.renames, "rule", ""), strings.Join(where, "; "))
 }
 
 // record keeps the names of the rules on their Services.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -150,4 +153,18 @@ func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, 
 		}
 		return err
 	})
+}
+
+// Manager returns the field manager that wrote a field of an object last; "" where none is known. An atomic list has one manager.
+func Manager(o *metav1.ObjectMeta, field string) (manager string) {
+	last := time.Time{}
+	for _, m := range o.ManagedFields {
+		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`) {
+			continue
+		}
+		if at := ptr.Deref(m.Time, metav1.Time{}).Time; manager == "" || at.After(last) {
+			manager, last = m.Manager, at
+		}
+	}
+	return manager
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -29,19 +31,23 @@ const (
 	Apache   Family = "apache"   // apache/cloudstack-kubernetes-provider
 	Leaseweb Family = "leaseweb" // Leaseweb's fork
 	Other    Family = "other"    // of another cloud, or not known
+	Balancer Family = "balancer" // no cloud controller manager: it gives Services without a class addresses of its own
+	Chart    Family = "chart"    // csccm's own, of any release
 )
 
-// Replaces reports whether a takeover can take the place of the workload with these Pods.
-func Replaces(pod *corev1.PodSpec, workload string) bool {
-	family, _ := OfPod(pod, workload)
-	return family == Apache || family == Leaseweb
-}
+// Replaceable reports whether a takeover can take its place.
+func (f Family) Replaceable() bool { return f == Apache || f == Leaseweb }
 
-// OfPod returns the container that runs a cloud controller manager, and whose it is.
-func OfPod(pod *corev1.PodSpec, workload string) (Family, *corev1.Container) {
+// OfPod returns the container that runs a cloud controller manager, and whose it is. named are the labels and the name of the Pod, or
+// of its workload.
+func OfPod(pod *corev1.PodSpec, named *metav1.ObjectMeta) (Family, *corev1.Container) {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		if f := ofContainer(c, workload); f != "" {
+		switch f := ofContainer(c, named.Name); {
+		case f == "":
+		case named.Labels[cluster.NameLabel] == cluster.ChartName, named.Labels[cluster.NameLabel] == cluster.ChartName+"-self-test":
+			return Chart, c
+		default:
 			return f, c
 		}
 	}
@@ -58,10 +64,22 @@ func ofContainer(c *corev1.Container, name string) Family {
 		return Leaseweb
 	case strings.Contains(c.Image, "cloudstack-kubernetes-provider"), provider == "external-cloudstack":
 		return Apache
+	case balances(c):
+		return Balancer
 	case strings.Contains(c.Image, usualName), strings.Contains(name, usualName) && (provider != "" || strings.Contains(c.Name, usualName)):
 		return Other
 	}
 	return ""
+}
+
+// balances reports whether a container is MetalLB's controller, or kube-vip, and serves Services without a class.
+func balances(c *corev1.Container) bool {
+	is := func(name string) bool {
+		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name && v.Value == "true" })
+	}
+	_, class := cluster.Argument(cluster.Arguments(c), "lb-class")
+	metalLB := strings.Contains(c.Image, "metallb") && strings.Contains(c.Image, "controller")
+	return metalLB && !class || is("svc_enable") && !is("lb_class_only")
 }
 
 // What a takeover writes to the workload that it stops.
@@ -101,9 +119,6 @@ func (p *Predecessor) Deletion() string {
 	return fmt.Sprintf("kubectl -n %s delete %s %s", p.Namespace, strings.ToLower(p.Kind), p.Name)
 }
 
-// Replaceable reports whether a takeover can take its place.
-func (p *Predecessor) Replaceable() bool { return p.Family == Apache || p.Family == Leaseweb }
-
 // Own is csccm's release in the cluster.
 type Own struct {
 	Installed bool       `json:"installed"`
@@ -118,31 +133,34 @@ type Own struct {
 
 // Controllers are the cloud controller managers of a cluster.
 type Controllers struct {
-	Predecessors []Predecessor
+	Predecessors []Predecessor // that a takeover can replace
 	Kept         []Predecessor // those whose place csccm's controller has taken, with no Pods
+	Rivals       []Rival       // all that are at work beside the release, the predecessors among them
 	Own          Own
 }
 
 // Find reads them. Errors of the API server are as it sent them.
-func Find(ctx context.Context, kube kubernetes.Interface, release, namespace string) (*Controllers, error) {
+func Find(ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, release, namespace string) (*Controllers, error) {
 	f := &Controllers{Own: Own{Lease: lease.Default}}
-	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+	e, err := read(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		w := &all[i]
+	for i := range e.Workloads {
+		w := &e.Workloads[i]
 		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
 			f.Own.add(w)
 		}
 		switch p := of(w); {
-		case p.Family == "":
+		case !p.Family.Replaceable():
 		case p.Wanted == 0 && w.Meta.Annotations[KeptAnnotation] != "":
 			f.Kept = append(f.Kept, p)
 		default:
 			f.Predecessors = append(f.Predecessors, p)
 		}
 	}
+	e.At, e.Release, e.Namespace, e.Words = c.Now(), release, namespace, f.Own.Words
+	f.Rivals = e.Rivals()
 	return f, nil
 }
 
@@ -154,7 +172,7 @@ func (o *Own) add(w *cluster.Workload) {
 	o.InstanceTypeFormat, _ = cluster.Argument(o.Words, "instance-type-format")
 }
 
-// of describes a workload; its family is "" where it runs no cloud controller manager, or csccm's.
+// of describes a workload; its family is "" where it runs no cloud controller manager.
 func of(w *cluster.Workload) Predecessor {
 	p := Predecessor{
 		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Wanted: w.Wanted, Ready: w.Ready, Pod: w.Pod,
@@ -168,7 +186,7 @@ func of(w *cluster.Workload) Predecessor {
 	if _, stopped := w.Pod.NodeSelector[StoppedSelector]; stopped && w.Kind == "DaemonSet" {
 		p.Wanted, p.Before = 0, 1 // on its nodes
 	}
-	if whose, container := OfPod(w.Pod, w.Meta.Name); container != nil && w.Meta.Labels[cluster.NameLabel] != cluster.ChartName {
+	if whose, container := OfPod(w.Pod, w.Meta); container != nil {
 		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(cluster.Arguments(container))
 	}
 	return p

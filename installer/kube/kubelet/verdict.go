@@ -11,12 +11,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -104,9 +101,11 @@ func fromFlags(source string, flags map[string]string) Evidence {
 
 const flagCloudProvider = "cloud-provider"
 
+const k3sArgs = "k3s.io/node-args"
+
 // nodeArgs parses the annotation in which k3s or RKE2 stores a command line as a JSON array; nil without one.
 func nodeArgs(n *corev1.Node) (annotation string, argv []string) {
-	for _, annotation := range []string{"k3s.io/node-args", "rke2.io/node-args"} {
+	for _, annotation := range []string{k3sArgs, "rke2.io/node-args"} {
 		if json.Unmarshal([]byte(n.Annotations[annotation]), &argv) == nil {
 			return annotation, argv
 		}
@@ -120,6 +119,24 @@ func RunsCloudController(n *corev1.Node) bool {
 	_, argv := nodeArgs(n)
 	_, other := cluster.Argument(argv, providerName)
 	return len(argv) > 0 && argv[0] == "server" && !other && !disabled(argv)
+}
+
+// RunsServiceLB reports whether a node is a k3s server that runs ServiceLB, which it does with the built-in cloud controller off, too.
+func RunsServiceLB(n *corev1.Node) bool {
+	annotation, argv := nodeArgs(n)
+	return annotation == k3sArgs && len(argv) > 0 && argv[0] == "server" && !slices.ContainsFunc(each(argv, "disable"), func(list string) bool {
+		return slices.Contains(strings.Split(list, ","), "servicelb")
+	})
+}
+
+// each returns the values of a flag that may be given more than once.
+func each(argv []string, flag string) (values []string) {
+	for i := range argv {
+		if value, given := cluster.Argument(argv[i:min(i+2, len(argv))], flag); given {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // providerName is the flag of RKE2 that it passes to the kubelet too.
@@ -146,8 +163,7 @@ func fromNodeArgs(f Facts) []Evidence {
 			e.Says = Unknown
 		}
 	}
-	for i := range argv { // --kubelet-arg is given once for each flag
-		arg, _ := cluster.Argument(argv[i:min(i+2, len(argv))], "kubelet-arg")
+	for _, arg := range each(argv, "kubelet-arg") {
 		if value, found := strings.CutPrefix(strings.TrimLeft(arg, "-"), flagCloudProvider+"="); found {
 			e.Detail, e.Says = "--kubelet-arg=cloud-provider="+value, External
 			if value != string(External) {
@@ -189,15 +205,7 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 // WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an atomic list, so
 // it has one manager. The field manager is the name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
-	manager, at := "", time.Time{}
-	for _, m := range n.ManagedFields {
-		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:addresses"`) {
-			continue
-		}
-		if when := ptr.Deref(m.Time, metav1.Time{}).Time; manager == "" || when.After(at) {
-			manager, at = m.Manager, when
-		}
-	}
+	manager := cluster.Manager(&n.ObjectMeta, "addresses")
 	return manager == "kubelet" || manager == "k3s"
 }
 

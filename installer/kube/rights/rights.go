@@ -184,10 +184,8 @@ var rows = []Right{
 	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test",
 		"a mistyped namespace").optional(),
-	need("list", "deployments.apps daemonsets.apps", Everywhere, "migrate-rules",
-		"a provider that would make rules again, if rules are deleted, or Leaseweb's renamed").sometimes(),
-	need("list", "pods", System, "migrate-rules",
-		"a provider that would make rules again, if rules are deleted, or Leaseweb's renamed").sometimes(),
+	need("list", "deployments.apps daemonsets.apps", Everywhere, "migrate-rules", "a provider that would make rules again").sometimes(),
+	need("list", "pods leases.coordination.k8s.io", System, "migrate-rules", "a provider that would make rules again").sometimes(),
 	need("list", "persistentvolumes", Everywhere, diagnosing+" install taint", "volumes that are bound to the old name of a zone"),
 	need("get", "csidrivers.storage.k8s.io", Everywhere, diagnosing+" install", "whether the CSI driver for CloudStack is used").optional(),
 	need("list", "csinodes.storage.k8s.io", Everywhere, diagnosing+" install",
@@ -198,8 +196,8 @@ var rows = []Right{
 
 	// Other providers, and how the cluster was created.
 	need("get", "configmaps secrets", System, diagnosing+" install uninstall cks", "kubeadm-config, cloudstack-secret: who made the cluster"),
-	need("list", "pods", System, diagnosing+" install takeover", "other providers"),
-	need("list", "leases.coordination.k8s.io", System, diagnosing+" "+releasing, "which controller leads"),
+	need("list", "pods", System, diagnosing+" install takeover taint", "other providers"),
+	need("list", "leases.coordination.k8s.io", System, diagnosing+" takeover taint "+releasing, "which controller leads"),
 
 	// The controller.
 	need("list", "pods", Release, diagnosing+" taint uninstall "+rollingOut, "the controller's Pods"),

@@ -1,0 +1,192 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package family
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/pkg/service"
+)
+
+// Evidence is what shows who does the work of a cloud controller manager.
+type Evidence struct {
+	At                 time.Time
+	Release, Namespace string
+	Words              []string // with which the release's controller is, or will be, started
+	Workloads          []cluster.Workload
+	Pods               []corev1.Pod // of kube-system
+	Nodes              []corev1.Node
+	Services           []corev1.Service
+	Leases             []coordinationv1.Lease
+}
+
+// read reads the evidence.
+func read(ctx context.Context, kube kubernetes.Interface) (e *Evidence, err error) {
+	e = &Evidence{}
+	e.Workloads, err = cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+	e.Pods = cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
+	e.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+	e.Services = cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	e.Leases = cluster.List(ctx, &err, kube.CoordinationV1().Leases(metav1.NamespaceSystem).List).Items
+	return e, err
+}
+
+// Rival does the work of the release's controller beside it.
+type Rival struct {
+	Family                Family // Balancer: it only writes the status of Services
+	Kind, Namespace, Name string
+	What                  string // it is, or does
+	Fix                   string
+}
+
+func (r *Rival) String() string {
+	return strings.TrimSpace(r.Kind+" "+strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")) + ": " + r.What
+}
+
+// Remedies of rivals.
+const (
+	fixProvider  = "`csccm takeover` stops the other provider for CloudStack and keeps all that it made"
+	fixStatic    = "move the Pod's file out of /etc/kubernetes/manifests of its node"
+	fixK3s       = "start k3s and RKE2 with disable-cloud-controller: true"
+	fixElector   = "find the program that renews the lease, and stop it"
+	fixServiceLB = "start the k3s servers with --disable=servicelb"
+	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by lb_class_only=true"
+	fixWriter    = "have the other program serve only Services with a class of its own; an address that one left which is gone: " +
+		"`kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge --patch='{\"status\":{\"loadBalancer\":null}}'`"
+)
+
+// Rivals returns who is at work beside the release's controller: judged by arguments, leases, and who writes the status of
+// Services, which all stay as they are when an image is mirrored and a workload has another name.
+func (e *Evidence) Rivals() (out []Rival) {
+	elections, names := []lease.Name{}, []string{} // of the known ones
+	for i := range e.Workloads {
+		w := &e.Workloads[i]
+		p := of(w)
+		r := Rival{Family: p.Family, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
+		own := p.Namespace == e.Namespace && cluster.InRelease(w.Meta.Labels, e.Release)
+		if p.Lease != nil || own {
+			elections, names = append(elections, *cmp.Or(p.Lease, &lease.Default)), append(names, p.Name)
+		}
+		served := w.Meta.Labels["svccontroller.k3s.cattle.io/svcname"]
+		idle := p.Wanted == 0 && (w.Observed || p.Before > 0 || w.Kind == "Deployment")
+		switch {
+		case own || idle && served == "":
+		case served != "":
+			r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served, fixServiceLB
+			if e.classless(w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
+				out = append(out, r)
+			}
+		case p.Family == Chart:
+			release := w.Meta.Labels[cluster.InstanceLabel]
+			if twice := shared(e.Words, cluster.Arguments(&w.Pod.Containers[0])); twice != "" {
+				r.What = fmt.Sprintf("release %s of csccm's chart runs %s, as release %s does", release, twice, e.Release)
+				r.Fix = fmt.Sprintf("`csccm uninstall --release %s` in its namespace, %s; or give each release controllers of its own (chart value controllers)", release, p.Namespace)
+				out = append(out, r)
+			}
+		case p.Family == Balancer:
+			r.What, r.Fix = "serves Services without a class, image "+p.Image, fixBalancer
+			out = append(out, r)
+		case p.Family != "":
+			r.What, r.Fix = fmt.Sprintf("%s, image %s", english.Plural(int(p.Wanted), "Pod", ""), p.Image), fixProvider
+			if !p.Family.Replaceable() {
+				r.Fix = "if it is not needed: `" + p.Deletion() + "`"
+			}
+			out = append(out, r)
+		}
+	}
+	for i := range e.Pods {
+		p := &e.Pods[i]
+		owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		whose, c := OfPod(&p.Spec, &p.ObjectMeta)
+		if owned || ended || c == nil || whose == Chart {
+			continue
+		}
+		if whose.Replaceable() { // but not where a file makes it
+			whose = Other
+		}
+		if l := LeaseOf(cluster.Arguments(c)); l != nil {
+			elections = append(elections, *l)
+		}
+		out = append(out, Rival{whose, "Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes", fixStatic})
+	}
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		if kubelet.RunsCloudController(n) {
+			out = append(out, Rival{Other, "Node", "", n.Name, "its k3s or RKE2 server runs the built-in cloud controller", fixK3s})
+		} else if kubelet.RunsServiceLB(n) {
+			out = append(out, Rival{Balancer, "Node", "", n.Name, "its k3s server runs ServiceLB", fixServiceLB})
+		}
+	}
+	for i := range e.Services {
+		s := &e.Services[i]
+		by := cluster.Manager(&s.ObjectMeta, "ingress")
+		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"}, func(part string) bool { return strings.Contains(by, part) })
+		if by != "" && !ours && service.Handles(s) && len(s.Status.LoadBalancer.Ingress) > 0 {
+			out = append(out, Rival{Balancer, "Service", s.Namespace, s.Name, fmt.Sprintf("%s writes its status (field manager), though it has no class", by), fixWriter})
+		}
+	}
+	return append(out, e.electors(elections, names)...)
+}
+
+// classless reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not be read.
+func (e *Evidence) classless(namespace, name string) bool {
+	i := slices.IndexFunc(e.Services, func(s corev1.Service) bool { return s.Namespace == namespace && s.Name == name })
+	return i < 0 || service.Handles(&e.Services[i])
+}
+
+// electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A Pod's name, which is
+// its identity there, begins with that of its workload.
+func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival) {
+	for i := range e.Leases {
+		l := &e.Leases[i]
+		by := lease.Holder(l)
+		name := lease.Name{Namespace: l.Namespace, Name: l.Name}
+		pod := slices.ContainsFunc(workloads, func(w string) bool { return strings.HasPrefix(by, w+"-") })
+		explained := pod || slices.Contains(known, name) || lease.ByCSCCM(by)
+		if !strings.Contains(l.Name, usualName) || by == "" || l.Spec.RenewTime == nil || explained {
+			continue
+		}
+		if age := e.At.Sub(l.Spec.RenewTime.Time); age.Abs() <= time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
+			out = append(out, Rival{Other, "Lease", l.Namespace, l.Name,
+				fmt.Sprintf("%s, which no Deployment or DaemonSet here is known to make, renewed it %s ago", by, age.Round(time.Second)), fixElector})
+		}
+	}
+	return out
+}
+
+// shared returns the controllers that two releases of the chart run, as a list. A release without words does not run.
+func shared(a, b []string) string {
+	runs := func(words []string) []string {
+		list, _ := cluster.Argument(words, "controllers")
+		return strings.Split(cmp.Or(list, "*"), ",")
+	}
+	first, second := runs(a), runs(b)
+	switch {
+	case second[0] == "*" && first[0] == "*":
+		return "all controllers"
+	case len(a) == 0:
+		return ""
+	case first[0] == "*":
+		return strings.Join(second, ", ")
+	case second[0] == "*":
+		return strings.Join(first, ", ")
+	}
+	return strings.Join(slices.DeleteFunc(first, func(c string) bool { return !slices.Contains(second, c) }), ", ")
+}
