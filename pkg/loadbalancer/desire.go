@@ -13,7 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -96,18 +96,17 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 	}
 	if id != "" {
 		n, err := p.options.Network(ctx, t.Project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.server.Limits(t.Project).LeaveACLs {
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.options.LeaveACLs {
 			n, err = p.options.Network(ctx, t.Project, id, t.tierAge)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
-		t.Network = &n
+		t.Network, t.LeaveACLs = &n, p.leavesACL(t, n.ACLID)
 	}
-	t.LeaveACLs = p.server.Limits(t.Project).LeaveACLs
 	if t.Forwards() {
 		// Where that cannot be found out, the first creation shows it.
-		t.NoForwards = p.apis.missing(ctx, p.options, maxAge)
+		t.NoForwards = p.missingForForwards(ctx, maxAge)
 	}
 	t.Desired, refusal = plan.Desire(t.Facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
@@ -122,37 +121,58 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 	return refusal, outside, nil
 }
 
+// Commands that the role may lack.
+const (
+	cmdListAPIs   = "listApis"
+	cmdCreateTags = "createTags"
+)
+
+// limits are what the role and the server do not do for a Service, as far as that is known.
+func (p *Planner) limits(t *task) plan.Limits {
+	inPlace, _ := p.options.Role.Has("", plan.AbilityInPlace, time.Time{})
+	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
+}
+
+// leavesACL reports whether a network ACL list is left alone: by a setting, or as the role may not list its items. Where the
+// role could before, the Service's items are known, and removed by their ids.
+func (p *Planner) leavesACL(t *task, list string) bool {
+	known := slices.ContainsFunc(t.mem.acls, func(l plan.ACL) bool { return l.ListID == list })
+	return p.options.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
+}
+
 // forwardCommands are the commands that forwarding ports needs.
 var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "listPortForwardingRules"}
 
-// forwarding is whether the role may forward ports. It is asked for before the first Service that needs it gets an address.
-type forwarding struct {
-	mu    keyed.Mutex
-	asked time.Time // zero: not yet
-	lacks string    // a command that the role does not allow; empty for none
-}
-
-// missing returns a command for port forwarding that the role does not allow; empty for none, and where that cannot be
-// found out. A command that is missing is asked for again when the answer is older than maxAge, except where that is zero.
-func (f *forwarding) missing(ctx context.Context, o Options, maxAge time.Duration) string {
-	unlock, err := f.mu.Lock(ctx, "")
+// missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that cannot
+// be found out. It is asked for before the first Service that forwards ports gets an address; one that is missing is asked for
+// again when the answer is older than maxAge, except where that is zero.
+func (p *Planner) missingForForwards(ctx context.Context, maxAge time.Duration) string {
+	unlock, err := p.asking.Lock(ctx, cmdListAPIs) // the answer is large
 	if err != nil {
 		return ""
 	}
 	defer unlock()
-	again := f.lacks != "" && maxAge > 0 && o.Clock.Since(f.asked) >= maxAge
-	if o.Commands == nil || !f.asked.IsZero() && !again {
-		return f.lacks
+
+	role, since := p.options.Role, time.Time{}
+	if maxAge > 0 {
+		since = p.options.Clock.Now().Add(-maxAge)
 	}
-	if commands, err := o.Commands(ctx); err == nil && len(commands) > 0 {
-		f.asked, f.lacks = o.Clock.Now(), ""
+	unknown := func(name string) bool { _, known := role.Has("", name, since); return !known }
+	if p.options.Commands != nil && slices.ContainsFunc(forwardCommands, unknown) && !role.Lacks("", cmdListAPIs, since) {
+		commands, err := p.options.Commands(ctx)
+		role.Learn("", cmdListAPIs, err)
 		for _, name := range forwardCommands {
-			if !commands.Has(name) {
-				f.lacks = name
+			if len(commands) > 0 {
+				role.Note("", name, commands.Has(name))
 			}
 		}
 	}
-	return f.lacks
+
+	lacks := func(name string) bool { return role.Lacks("", name, since) }
+	if at := slices.IndexFunc(forwardCommands, lacks); at >= 0 {
+		return forwardCommands[at]
+	}
+	return ""
 }
 
 // oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are served by
@@ -206,7 +226,7 @@ func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
 		}
 	}
 	switch {
-	case keeps && p.server.Limits(t.Project).NoTags:
+	case keeps && t.Lacks(cmdCreateTags):
 		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
 	case keeps && kept >= t.grants.MaxKept:
@@ -233,10 +253,11 @@ func (t *task) keptTooMany(kept int) string {
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
 // use up the account. changed asks for another plan. Until the task ends, no other decides for the namespace.
 func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
-	kept := 0
+	kept, counted := 0, true
 	for _, s := range steps {
 		if s.Kind == plan.ForgetAddress && s.Allocated && s.Keep {
 			kept++
+			counted = counted && t.mem.actual.Find(s.AddressID).Owner == plan.Owned // it has our tags, by which it is counted
 		}
 	}
 	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
@@ -251,7 +272,7 @@ func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (ch
 	if err != nil {
 		return false, err
 	}
-	if has+kept <= t.grants.MaxKept && !p.server.Limits(t.Project).NoTags {
+	if counted && has+kept <= t.grants.MaxKept {
 		return false, nil
 	}
 	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is released"})

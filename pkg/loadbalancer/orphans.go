@@ -80,7 +80,7 @@ const (
 // SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It does
 // nothing where the role may not list or delete tags.
 func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
-	if r.server.Limits(project).NoTags || !r.applies() {
+	if !r.applies() {
 		return 0, nil
 	}
 	id, err := r.options.Project(ctx, project)

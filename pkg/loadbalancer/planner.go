@@ -16,7 +16,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,8 +50,10 @@ type Options struct {
 	Commands func(ctx context.Context) (sets.Set[string], error)
 	// HasParameter reports whether a command has a parameter on the server; may be nil.
 	HasParameter func(ctx context.Context, command, parameter string) (bool, error)
-	// Known is what is known of the server beforehand; the rest is learned.
-	Known plan.Limits
+	// Role is what is known of the role and the server; one of its own when nil.
+	Role *cloudstack.Role
+	// LeaveACLs leaves network ACL lists alone.
+	LeaveACLs bool
 	// DriftPeriod is how long what was read is trusted; zero means for ever.
 	DriftPeriod time.Duration
 	// Policy filters plans.
@@ -68,6 +69,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
 	o.Clock = cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
+	if o.Role == nil {
+		o.Role = cloudstack.NewRole(o.Clock)
+	}
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
@@ -104,20 +108,17 @@ type Planner struct {
 	options   Options
 	observer  *observe.Observer
 	reader    observe.Reader
-	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
 	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
-	apis      forwarding
-	asked     atomic.Bool // whether the server changes rules in place
+	asking    keyed.Mutex // one asks what the role allows
 	members   *lru.Cache  // lists of members, see oneCopy
 }
 
 // NewPlanner makes a Planner. It makes no call.
 func NewPlanner(reader observe.Reader, o Options) *Planner {
 	o = o.withDefaults()
-	server := &plan.Server{Known: o.Known}
-	return &Planner{options: o, reader: reader, server: server, members: lru.New(16), observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, Clock: o.Clock, Server: server,
+	return &Planner{options: o, reader: reader, members: lru.New(16), observer: observe.New(reader, observe.Options{
+		ClusterName: o.ClusterName, VMs: o.VMs, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
 	})}
 }
 

@@ -51,7 +51,7 @@ func New(api API, o Options) *Reconciler {
 	return &Reconciler{
 		Planner: p, api: api, metrics: newMetrics(),
 		applier: &apply.Applier{
-			API: api, Server: p.server, Clock: p.options.Clock, Touch: p.observer.Touch, Released: p.options.Released,
+			API: api, Role: p.options.Role, Clock: p.options.Clock, Touch: p.observer.Touch, Released: p.options.Released,
 		},
 	}
 }
@@ -94,6 +94,9 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, err
 	}
 	defer func() {
+		if t.mem.actual != nil {
+			t.mem.acls = t.mem.actual.ACLs
+		}
 		if err != nil { // what is remembered is not certain
 			t.mem.actual, t.mem.whole = nil, t.Whole
 		}
@@ -249,7 +252,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		return
 	}
 	if t.read {
-		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.server.Limits(t.Project))
+		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.limits(t))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
 			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -27,6 +26,8 @@ type Memory struct {
 	actual  *plan.Actual
 	readAt  time.Time // zero: this process has not looked at the Service
 	changes apply.Memory
+	// acls are the network ACL lists of actual, also when that is not known any more, see leavesACL.
+	acls []plan.ACL
 	// done is the desired state that was last reached, and tried what plans since then change.
 	done     *plan.Desired
 	tried    plan.Changed
@@ -40,6 +41,7 @@ type task struct {
 	observe.Query // how to look, and with it the Service
 	refresh       func(ctx context.Context) (members, reach []plan.Member, err error)
 	grants        plan.Grants
+	since         time.Time // of the drift round: what was learned before is asked for again
 	mem           *Memory
 	records       *apply.Records
 	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
@@ -72,13 +74,17 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing = map[string]time.Time{}
 	}
-	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
+	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, since: req.Since, Query: observe.Query{
 		Subject: &plan.Subject{
 			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
 			Clusters: p.options.ClusterIDs(), Notify: once(req.Notify),
 		},
-		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
+		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
+	if req.Absent {
+		t.since = p.options.Clock.Now() // what is removed does not depend on what was refused before
+	}
+	t.Lacks = func(command string) bool { return p.options.Role.Lacks(t.Project, command, t.since) }
 	t.records = apply.NewRecords(req.Spec.Records, req.Records)
 	t.Records = t.records.Records
 	t.work = &apply.Work{
@@ -156,7 +162,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 		return err
 	}
 	t.Known = true
-	if p.server.Limits(t.Project).LeaveACLs {
+	if p.leavesACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""
 	}
 	t.mem.actual, t.mem.readAt = actual, begun
@@ -220,14 +226,14 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		if refusal := plan.CheckCluster(*t.mem.actual, t.Clusters); refusal != nil {
 			return nil, refusal
 		}
-		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.server.Limits(t.Project))
+		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.limits(t))
 		if plan.NeedsDetails(t.Desired, target) && !t.Whole {
 			if err := p.observe(ctx, t, true); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if plan.NeedsInPlace(steps) && !p.asked.Load() {
+		if _, known := p.options.Role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
 			if err := p.askInPlace(ctx); err != nil {
 				return nil, err
 			}
@@ -263,15 +269,15 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	}
 }
 
-// askInPlace asks the server, once, whether it changes rules in place. One that does not say is taken for one that does not.
-func (p *Planner) askInPlace(ctx context.Context) error {
+// askInPlace asks the server whether it changes rules in place. One that does not say is taken for one that does not.
+func (p *Planner) askInPlace(ctx context.Context) (err error) {
+	has := false
 	if p.options.HasParameter != nil {
-		has, err := p.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
-		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
-		}
-		p.server.InPlace.Store(has)
+		has, err = p.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
 	}
-	p.asked.Store(true)
+	if permitted(err) != nil {
+		return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
+	}
+	p.options.Role.Note("", plan.AbilityInPlace, has)
 	return nil
 }

@@ -42,6 +42,8 @@ type entry struct {
 	plan.Holder
 	created time.Time
 	uses    map[string]string // kinds of use by address
+	// acquisitions are when addresses were acquired for the Service.
+	acquisitions map[string]string
 	// acquiring means that the Service is about to acquire an address that is not known yet.
 	acquiring bool
 }
@@ -63,7 +65,7 @@ func (b *book) fill(services []*corev1.Service) {
 // set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces
 // than before.
 func (b *book) set(svc *corev1.Service) (sharing bool) {
-	uses := usesOf(svc)
+	uses, acquisitions := usesOf(svc)
 	spec, _ := annotation.Parse(svc) // a Service that does not parse shares with nobody
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,13 +87,13 @@ func (b *book) set(svc *corev1.Service) (sharing bool) {
 			uses[address] = kind
 		}
 	}
-	e.uses = uses
+	e.uses, e.acquisitions = uses, acquisitions
 	return sharing
 }
 
-// usesOf returns the addresses that a Service has by its status and records.
-func usesOf(svc *corev1.Service) map[string]string {
-	uses := map[string]string{}
+// usesOf returns the addresses that a Service has by its status and records, and when those were acquired that it owns.
+func usesOf(svc *corev1.Service) (uses, acquisitions map[string]string) {
+	uses, acquisitions = map[string]string{}, map[string]string{}
 	records, _ := annotation.ParseRecords(svc.Annotations)
 	records = records.Trusted()
 	internal := map[string]string{} // keys of addresses of tiers, by IP
@@ -117,11 +119,11 @@ func usesOf(svc *corev1.Service) map[string]string {
 	for i := range records.Addresses {
 		// A record alone, which anybody may have written where no policy protects it, does not make an owner.
 		if r := &records.Addresses[i]; r.Allocated && uses[r.IP] == shown {
-			uses[r.IP] = acquired
+			uses[r.IP], acquisitions[r.IP] = acquired, r.Acquired
 		}
 	}
 	delete(uses, "")
-	return uses
+	return uses, acquisitions
 }
 
 // leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
@@ -162,7 +164,9 @@ func (b *book) holders(address string) (out []plan.Holder) {
 		return cmp.Or(cmp.Compare(y.uses[address], x.uses[address]), x.created.Compare(y.created), cmp.Compare(x.UID, y.UID))
 	})
 	for _, e := range users {
-		out = append(out, e.Holder)
+		h := e.Holder
+		h.Acquired = e.acquisitions[address]
+		out = append(out, h)
 	}
 	return out
 }

@@ -151,7 +151,7 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 		}
 	}
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
-	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || a.Server.Limits(w.Project).NoTags && w.HeldByOther(ip.Address)
+	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && w.HeldByOther(ip.Address)
 	there := ip.State == plan.StateAllocated
 	if broken {
 		there = there && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)

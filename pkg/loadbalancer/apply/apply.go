@@ -41,9 +41,9 @@ type Jobs interface {
 
 // Applier does plans of many Services at a time.
 type Applier struct {
-	API    API
-	Server *plan.Server
-	Clock  clock.PassiveClock
+	API   API
+	Role  *cloudstack.Role
+	Clock clock.PassiveClock
 	// Touch is called with the id of an address before and after it is written to.
 	Touch func(addressID string)
 	// Released is called when an address was released.
@@ -326,7 +326,8 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 // does, and it is not known that it does not.
 func (r *run) unproven(s plan.Step) bool {
 	restricted := len(s.Rule.CIDRs) > 0 && !annotation.SameRanges(s.Rule.CIDRs, []string{annotation.Anyone})
-	return s.Kind == plan.CreateRule && r.Desired.CIDRsDecide && restricted && !r.Server.CIDRsProven.Load()
+	proven, _ := r.Role.Has(r.Project, plan.AbilityCIDRs, time.Time{})
+	return s.Kind == plan.CreateRule && r.Desired.CIDRsDecide && restricted && !proven
 }
 
 // proveRanges reads a rule back before it gets members, if that is needed to know that the server took its source ranges.
@@ -343,7 +344,7 @@ func (r *run) proveRanges(ctx context.Context, j *job) error {
 			"CloudStack ignores the source ranges of load balancer rules, as versions before 4.18 do, and the network has no firewall",
 			"upgrade CloudStack to 4.18 or newer, or remove the source ranges")
 	}
-	r.Server.CIDRsProven.Store(true)
+	r.Role.Note(r.Project, plan.AbilityCIDRs, true)
 	return nil
 }
 

@@ -114,6 +114,9 @@ func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string
 
 // tag submits tags.
 func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) error {
+	if r.Lacks(cmdCreateTags) { // since the plan was made
+		return nil
+	}
 	submitted, err := r.API.Client.CreateTags(ctx, kind, ids, tags)
 	if err != nil {
 		return ended(err)
@@ -125,13 +128,13 @@ func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, t
 // tagged ends tagging. A Service is served without its tags: those that the role refuses are done without, and
 // those that failed are set by the next sync, at the latest by that of the next drift round.
 func (r *run) tagged(ctx context.Context, s plan.Step, err error) error {
+	refused, news := r.Role.Learn(r.Project, cmdCreateTags, err)
 	switch {
 	case err == nil, alreadyTagged(err):
 		r.effect(s, plan.Outcome{})
-	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		if !r.Server.NoTags.Swap(true) {
-			r.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
-		}
+	case refused && news:
+		r.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours. Each drift round tries again"})
+	case refused:
 	case ctx.Err() != nil:
 		return err
 	case r.TagErr == nil:

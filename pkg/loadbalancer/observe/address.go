@@ -190,7 +190,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	switch {
 	case len(r.Records.Addresses) == 0:
 		err = r.unrecorded(ctx, &out)
-	case r.Desired.Absent && !r.Server.Limits(r.Project).NoTags && !r.recall(out):
+	case r.Desired.Absent && !r.recall(out):
 		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
 		// an older one, which a user put back.
 		err = r.addTagged(ctx, &out)

@@ -40,8 +40,10 @@ type Options struct {
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs   func(ctx context.Context, project, networkID string) ([]string, error)
 	Clock clock.PassiveClock
-	// Server takes what the reads show of the server and the role.
-	Server *plan.Server
+	// Role takes what the reads show of the role and the server.
+	Role *cloudstack.Role
+	// LeaveACLs leaves network ACL lists alone.
+	LeaveACLs bool
 }
 
 // Observer reads for many Services, which may share whole lists.
@@ -74,6 +76,8 @@ type Query struct {
 	// before by this process.
 	Last  *plan.Actual
 	Known bool
+	// ACLs are the network ACL lists as last read and since written, for a role that may not list them now.
+	ACLs []plan.ACL
 
 	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these are
 	// read only where the Service has some.

@@ -84,7 +84,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 			add("rule", b.ID, b.Tags, b.Address, plan.InternalID(b.NetworkID, b.Address))
 		}
 	}
-	if vpc && !o.Server.Limits(project).LeaveACLs {
+	if vpc && !o.LeaveACLs {
 		items, err := r.aclItems(ctx, "")
 		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			return nil, err

@@ -30,7 +30,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		}
 		rule := r.classify(&rules[i], a, led)
 		if len(rule.CIDRs) > 0 {
-			r.Server.CIDRsProven.Store(true)
+			r.Role.Note(r.Project, plan.AbilityCIDRs, true)
 		}
 		if a.NetworkID == "" {
 			a.NetworkID = rules[i].NetworkID

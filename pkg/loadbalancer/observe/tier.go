@@ -14,6 +14,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
+// CmdListACLs is the command without which network ACL lists are left alone.
+const CmdListACLs = "listNetworkACLs"
+
 // readACLs reads the network ACL list of the wanted tier, and before a proof all lists, if there is any VPC.
 func (r *reading) readACLs(ctx context.Context) error {
 	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
@@ -22,7 +25,11 @@ func (r *reading) readACLs(ctx context.Context) error {
 		everywhere = everywhere || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
-	if r.Desired.ACLID == "" && !everywhere || r.Server.Limits(r.Project).LeaveACLs {
+	if r.Desired.ACLID == "" && !everywhere || r.Options.LeaveACLs {
+		return nil
+	}
+	if r.Lacks(CmdListACLs) {
+		r.actual.ACLs = r.ACLs
 		return nil
 	}
 	listID := r.Desired.ACLID
@@ -30,9 +37,12 @@ func (r *reading) readACLs(ctx context.Context) error {
 		listID = ""
 	}
 	items, err := r.aclItems(ctx, listID)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		r.Server.NoACLs.Store(r.Project, true)
-		r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
+	refused, news := r.Role.Learn(r.Project, CmdListACLs, err)
+	if refused {
+		r.actual.ACLs = r.ACLs
+		if news {
+			r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
+		}
 		return nil
 	}
 	if err != nil {

@@ -192,6 +192,8 @@ type Holder struct {
 	UID, Namespace, Name string
 	// ShareWith are the namespaces whose Services may use its addresses besides its own; "*" is all of them.
 	ShareWith []string
+	// Acquired is when the cluster acquired an address for the Service, by its record; empty if it did not.
+	Acquired string
 	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and keeps
 	// none of them from being released.
 	Leaving bool
@@ -235,6 +237,8 @@ func (a *Actual) Consult(book Book, svc Service) {
 		for j := range holders {
 			h := &holders[j]
 			x.Shared = x.Shared || h.UID != svc.UID && !h.Leaving
+			// Where the role may not tag, the record of the first Service is the proof, and those that share the address have it, too.
+			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
 			if owner == nil || h.UID == x.TaggedUID {
 				owner = h
 			}

@@ -308,12 +308,3 @@ func TestConsultAddressBook(t *testing.T) {
 		assert.Equal(t, tc.shared, got.Shared, name)
 	}
 }
-
-// A role that may not list network ACLs in one project manages those of the others.
-func TestACLsOfOneProject(t *testing.T) {
-	t.Parallel()
-	server := &Server{}
-	server.NoACLs.Store("p-1", true)
-	assert.True(t, server.Limits("p-1").LeaveACLs)
-	assert.False(t, server.Limits("").LeaveACLs)
-}

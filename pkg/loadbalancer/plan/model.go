@@ -12,8 +12,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -245,34 +243,20 @@ type Subject struct {
 	// Clusters are the ids of this cluster in tags, the current one first.
 	Clusters []string
 	Notify   func(Notice)
+	// Lacks reports whether the role is known not to allow a command in the project.
+	Lacks func(command string) bool
 }
+
+// Abilities of the server besides commands, as package cloudstack remembers them.
+const (
+	AbilityInPlace = "updateLoadBalancerRule cidrlist" // see Limits
+	AbilityCIDRs   = "source ranges of rules"          // a rule with some was read: the server does not ignore them
+)
 
 // Limits are what the server or the role does not do.
 type Limits struct {
 	// NoTags: the role may not tag.
 	NoTags bool
-	// LeaveACLs: network ACL lists are left alone, as the role may not list those of the project, or by a setting.
-	LeaveACLs bool
 	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed protocol.
 	InPlace bool
-}
-
-// Server is what is known of the server and the role beforehand, and what was learned. The Services share it.
-type Server struct {
-	Known           Limits
-	NoTags, InPlace atomic.Bool
-	// NoACLs has the projects in which the role may not list network ACLs.
-	NoACLs sync.Map
-	// CIDRsProven: a rule with source ranges was read, so that the server does not ignore them.
-	CIDRsProven atomic.Bool
-}
-
-// Limits are the limits for a project as known now.
-func (s *Server) Limits(project string) Limits {
-	out := s.Known
-	_, noACLs := s.NoACLs.Load(project)
-	out.LeaveACLs = out.LeaveACLs || noACLs
-	out.NoTags = out.NoTags || s.NoTags.Load()
-	out.InPlace = out.InPlace || s.InPlace.Load()
-	return out
 }

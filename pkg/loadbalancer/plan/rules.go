@@ -197,7 +197,7 @@ func (p *planner) leave(a *Address) {
 		p.add(waveOldDelete, a.onForward(DeleteForward, &f))
 	}
 	if a.Recorded || a.Owner == Owned {
-		stays := a.Allocated && !a.Internal && !p.limits.NoTags
+		stays := a.Allocated && !a.Internal // whether it has tags, and the role may change them, decides nothing
 		handOver, keep := stays && !p.desired.KeepAddress, stays && p.desired.KeepAddress
 		switch {
 		case a.Internal:
