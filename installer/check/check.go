@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check has the checks that csccm doctor, install and status share. checks.yaml and judges are the catalogue:
-// what each check needs to know, its texts, and the pure function that judges it. Package inspect reads and runs them.
+// Package check has the checks that csccm doctor, install and status share. checks.yaml is the catalogue: a check's code,
+// severity, what it reads, and its texts. The pure function of its code in judges decides. Package inspect reads and runs
+// them.
 package check
 
 import (
@@ -41,7 +42,7 @@ const (
 	PhaseInstalled Phase = "installed"
 )
 
-// Check is one entry of the catalogue. checks.yaml has its texts, judges what it reads and how it decides.
+// Check is one entry of the catalogue: a row of checks.yaml, with its function.
 type Check struct {
 	Code     string   `json:"code"`
 	Title    string   `json:"title"`
@@ -54,61 +55,61 @@ type Check struct {
 	Why    string `json:"why"`
 	Remedy string `json:"remedy"`
 	// Reads are the facts without which the outcome is unknown; Tries are used where they can be read.
-	Reads []Source `json:"-"`
-	Tries []Source `json:"-"`
+	Reads []Source `json:"reads"`
+	Tries []Source `json:"tries"`
 	// Judge decides by the facts of Reads and Tries alone.
 	Judge func(*Facts) Finding `json:"-"`
 }
 
-type sources = []Source
-
-var judges = map[string]Check{
-	"K8S-001":  {Tries: sources{Version}, Judge: reachable},
-	"K8S-002":  {Reads: sources{Version}, Judge: serverVersion},
-	"K8S-003":  {Reads: sources{Rights, Drift}, Judge: permissions},
-	"K8S-004":  {Reads: sources{Nodes}, Tries: sources{Heartbeats, Capabilities}, Judge: clocks},
-	"K8S-005":  {Tries: sources{Namespace, Releases}, Judge: podSecurity},
-	"K8S-006":  {Reads: sources{Version, Nodes}, Judge: eachNode("%s", unsupportedKubelet)},
-	"HELM-001": {Reads: sources{Releases}, Judge: settledRelease},
-	"HELM-002": {Reads: sources{Drift}, Judge: conflicts},
-	"HELM-003": {Reads: sources{Releases, Drift}, Judge: drift},
-	"HELM-004": {Reads: sources{Releases}, Judge: leaks},
-	"CS-001":   {Tries: sources{Capabilities}, Judge: endpoint},
-	"CS-002":   {Tries: sources{Capabilities, APIs, Users}, Judge: keys},
-	"CS-003":   {Tries: sources{APIs}, Judge: commands},
-	"CS-004":   {Tries: sources{Project, Zones, VMs, Places}, Judge: scope},
-	"CS-005":   {Reads: sources{Nodes, VMs, Networks}, Judge: networks},
-	"CS-006":   {Tries: sources{Logs}, Judge: contact},
-	"CS-007":   {Judge: tls},
-	"NODE-001": {Reads: sources{Kubelets}, Tries: sources{Pods}, Judge: kubelets},
-	"NODE-002": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: machines},
-	"NODE-003": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: providerIDs},
-	"NODE-004": {Reads: sources{Nodes}, Tries: sources{VMs}, Judge: eachNode("%s waiting for the controller", uninitialised)},
-	"NODE-005": {Reads: sources{Nodes}, Judge: eachNode("Pods are evicted from %s", evicting)},
-	"NODE-006": {Reads: sources{Nodes, VMs}, Tries: sources{Controllers}, Judge: addresses},
-	"NODE-007": {Reads: sources{Nodes, VMs}, Tries: sources{Volumes}, Judge: labels},
-	"NODE-008": {Reads: sources{Nodes, VMs}, Tries: sources{Places}, Judge: doomed},
-	"NODE-009": {Reads: sources{Nodes, VMs}, Judge: eachNode("the VMs of %s do not run", notRunning)},
-	"CCM-001":  {Reads: sources{Controllers, Pods}, Tries: sources{Releases}, Judge: podsReady},
-	"CCM-002":  {Reads: sources{Leases, Controllers, Pods}, Judge: leader},
-	"CCM-003":  {Reads: sources{Controllers, SystemPods, Nodes}, Tries: sources{Services, Leases}, Judge: otherControllers},
-	"CCM-004":  {Reads: sources{Answers}, Judge: answers},
-	"CCM-005":  {Reads: sources{Events}, Tries: sources{Services, Nodes, VMs}, Judge: openErrors},
-	"CCM-006":  {Reads: sources{Pods, Nodes}, Judge: placement},
-	"CKS-001":  {Reads: sources{Distribution, Pods}, Tries: sources{Kubelets}, Judge: madeByCKS},
-	"CKS-002":  {Reads: sources{CKS}, Judge: ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running)},
-	"CKS-003":  {Reads: sources{CKS}, Judge: ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates)},
-	"CKS-004":  {Reads: sources{CKS}, Judge: ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable)},
-	"CKS-005":  {Reads: sources{CKS, Addresses, AllRules, Services, ClusterIDs}, Judge: cksLeftovers},
-	"LB-001":   {Reads: sources{Nodes, VMs, Services, Balancers, Plans}, Tries: sources{Forwards, Logs, Quota}, Judge: services},
-	"LB-002":   {Reads: sources{Nodes, VMs, Services, Balancers}, Judge: ruleNames},
-	"LB-003":   {Reads: sources{Nodes, VMs, Services, Balancers, Addresses, ClusterIDs}, Judge: orphans},
-	"TEN-001":  {Reads: sources{Admission, Controllers}, Judge: admission},
-	"TEN-002":  {Reads: sources{Services, Controllers}, Tries: sources{Namespaces, Addresses, AllRules, ClusterIDs}, Judge: policy},
-	"TEN-003":  {Reads: sources{Nodes, VMs, Services, Balancers, Addresses}, Judge: shared},
-	"TEN-004":  {Reads: sources{Services, Addresses, ClusterIDs}, Tries: sources{APIs}, Judge: records},
-	"STOR-001": {Reads: sources{Controllers, Volumes, Driver}, Judge: ofStorage(driverKeys)},
-	"STOR-002": {Reads: sources{Controllers, Volumes, Driver, Nodes, VMs}, Judge: ofStorage(driverTopology)},
+// judges decide, by the facts that the row of checks.yaml names alone.
+var judges = map[string]func(*Facts) Finding{
+	"K8S-001":  reachable,
+	"K8S-002":  serverVersion,
+	"K8S-003":  permissions,
+	"K8S-004":  clocks,
+	"K8S-005":  podSecurity,
+	"K8S-006":  eachNode("%s", unsupportedKubelet),
+	"HELM-001": settledRelease,
+	"HELM-002": conflicts,
+	"HELM-003": drift,
+	"HELM-004": leaks,
+	"CS-001":   endpoint,
+	"CS-002":   keys,
+	"CS-003":   commands,
+	"CS-004":   scope,
+	"CS-005":   networks,
+	"CS-006":   contact,
+	"CS-007":   tls,
+	"NODE-001": kubelets,
+	"NODE-002": machines,
+	"NODE-003": providerIDs,
+	"NODE-004": eachNode("%s waiting for the controller", uninitialised),
+	"NODE-005": eachNode("Pods are evicted from %s", evicting),
+	"NODE-006": addresses,
+	"NODE-007": labels,
+	"NODE-008": doomed,
+	"NODE-009": eachNode("the VMs of %s do not run", notRunning),
+	"CCM-001":  podsReady,
+	"CCM-002":  leader,
+	"CCM-003":  otherControllers,
+	"CCM-004":  answers,
+	"CCM-005":  openErrors,
+	"CCM-006":  placement,
+	"CKS-001":  madeByCKS,
+	"CKS-002":  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
+	"CKS-003":  ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),
+	"CKS-004":  ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable),
+	"CKS-005":  cksLeftovers,
+	"LB-001":   services,
+	"LB-002":   ruleNames,
+	"LB-003":   orphans,
+	"LB-004":   unowned,
+	"TEN-001":  admission,
+	"TEN-002":  policy,
+	"TEN-003":  shared,
+	"TEN-004":  records,
+	"STOR-001": ofStorage(driverKeys),
+	"STOR-002": ofStorage(driverTopology),
 }
 
 //go:embed checks.yaml
@@ -120,8 +121,7 @@ var All = sync.OnceValue(func() (out []Check) {
 		panic(err) // it is embedded
 	}
 	for i := range out {
-		j := judges[out[i].Code]
-		out[i].Reads, out[i].Tries, out[i].Judge = j.Reads, j.Tries, j.Judge
+		out[i].Judge = judges[out[i].Code]
 	}
 	return out
 })

@@ -21,6 +21,7 @@ import (
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	planner "github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -337,7 +338,112 @@ func TestRuleNames(t *testing.T) {
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web"}
 	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
-	expect{"", "3 objects", []string{
-		"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old", "PublicIpAddress 203.0.113.54: default/old",
-	}}.of(t, "LB-003", healthy, odd)
+	expect{"", "1 rule", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster"}}.of(t, "LB-003", healthy, odd)
+	const ours = "PublicIpAddress 203.0.113."
+	expect{"", "2 addresses allocated", []string{ours + "50: default/old", ours + "54: default/old"}}.of(t, "LB-004", healthy, odd)
+}
+
+// An address that no Service has costs; one that somebody else uses, or keeps, is nobody's business.
+func TestAddressesWithoutAService(t *testing.T) {
+	t.Parallel()
+	const here, mark = "203.0.113.60", "PublicIpAddress 203.0.113.60: "
+	plain := cloudstack.PublicIP{ID: "i", Address: here, AssociatedNetworkID: "net-1", Allocated: "2026-01-01T00:00:00+0000"}
+	with := func(change func(a *cloudstack.PublicIP)) func(*Facts) {
+		return func(f *Facts) {
+			a := plain
+			change(&a)
+			f.Addresses = []cloudstack.PublicIP{a}
+		}
+	}
+	tagged := func(tags ...string) func(*Facts) {
+		return with(func(a *cloudstack.PublicIP) {
+			a.Tags = map[string]string{}
+			for i := 0; i < len(tags); i += 2 {
+				a.Tags[tags[i]] = tags[i+1]
+			}
+		})
+	}
+	rule := func(name, member string) func(*Facts) {
+		return func(f *Facts) {
+			f.AllRules = []cloudstack.LoadBalancerRule{{ID: "r", Name: name, PublicIP: here, PublicIPID: "i", PublicPort: 80}}
+			f.Rules, f.OddMembers = f.AllRules, lbrules.Members{"r": members(member)}
+		}
+	}
+	having := func(change func(s *corev1.Service)) func(*Facts) {
+		return func(f *Facts) {
+			s := f.Services[0].DeepCopy()
+			s.Name, s.UID, s.Annotations = "db", "db", map[string]string{}
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: here}}
+			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionTrue}}
+			change(s)
+			f.Services = append(f.Services, *s)
+		}
+	}
+	shown := having(func(*corev1.Service) {})
+	record := func(text string) func(*Facts) {
+		return having(func(s *corev1.Service) { s.Annotations[annotation.Addresses] = text })
+	}
+	idle, later := []string{mark + "nothing is on it; id i, allocated 2026-01-01"}, []string{mark + "stays when Service default/db is deleted"}
+	ok := expect{OK, "none", nil}
+	for name, tt := range map[string]struct {
+		changes []func(*Facts)
+		want    expect
+		fix     string
+	}{
+		"nothing on it": {[]func(*Facts){with(func(*cloudstack.PublicIP) {})}, expect{"", "1 address allocated", idle}, "`cmk disassociate ipaddress id=i`"},
+		"in the nodes' VPC": {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }), func(f *Facts) {
+			f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
+		}}, expect{"", "1 address allocated", idle}, "id=i`"},
+		"in another network":        {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })}, ok, ""},
+		"source NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.SourceNAT = true })}, ok, ""},
+		"static NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.StaticNAT = true })}, ok, ""},
+		"somebody's own tag":        {[]func(*Facts){tagged("keep", "for the audit")}, ok, ""},
+		"another cluster's":         {[]func(*Facts){tagged(plan.TagCluster, "another", plan.TagServiceUID, "x")}, ok, ""},
+		"kept":                      {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagKeptBy, "default/db")}, ok, ""},
+		"a rule of somebody else":   {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule("intranet", "elsewhere")}, ok, ""},
+		"a rule of another cluster": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
+		"a rule of a Service that is gone": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule(lbGone+"-tcp-80", idA)},
+			expect{"", "1 address allocated", []string{mark + "only rules of Services that are gone are on it"}}, "id=i`",
+		},
+		"a port forwarding": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
+		"of a Service that is gone, with a rule of somebody else": {
+			[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "gone"), rule("intranet", "elsewhere")},
+			expect{"", "1 address allocated", []string{mark + "others have rules or NAT on it"}}, "",
+		},
+		"a Service asks for it": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
+		},
+		"a Service has it by tags alone": {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "db"), having(func(s *corev1.Service) {
+			s.Status.LoadBalancer.Ingress = nil
+		})}, ok, ""},
+		"of a Service, acquired by somebody else": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), shown}, expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+		},
+		"its tags were removed, and the controller gave it up": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), record(`[{"id":"i","ip":"203.0.113.60"}]`)},
+			expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+		},
+		"recorded as acquired": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), record(`[{"id":"i","ip":"203.0.113.60","allocated":true}]`)}, ok, ""},
+		"chosen by the Service": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Annotations[annotation.Address] = here })}, ok, "",
+		},
+		"kept after the Service": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" })}, ok, "",
+		},
+		"the role may not tag": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), shown, func(f *Facts) { f.APIs = nil }}, ok, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := func(f *Facts) {
+				f.ClusterIDs, f.APIs, f.Quota = []string{"ours"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
+			}
+			got := tt.want.of(t, "LB-004", append([]func(*Facts){healthy, base}, tt.changes...)...)
+			require.Contains(t, got.Remedy, tt.fix)
+			require.Equal(t, "5 of 20", got.Evidence["addresses of the account"])
+			if tt.fix == "" {
+				require.Empty(t, got.Remedy, "nothing is to be released")
+			}
+		})
+	}
 }

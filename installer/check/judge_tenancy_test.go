@@ -5,6 +5,7 @@ package check
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,26 +123,34 @@ func TestRecords(t *testing.T) {
 	}
 	const record = `[{"id":"i","ip":"192.0.2.1","allocated":true}]`
 	const found = "Service a/web: "
+	const adopt, remove = "`csccm adopt a/web`", "`kubectl annotate service -n a web " + annotation.Addresses + "-`"
+	const two = `[{"id":"i","ip":"192.0.2.1","allocated":true},{"id":"j","ip":"192.0.2.2","allocated":true}]`
 	for name, tt := range map[string]struct {
 		record      string
 		tags        map[string]string
 		mayTag      bool
 		predecessor bool
 		says        string // "" for OK
+		fix         string // the only command that writes
 	}{
-		"ours":                                   {record, tags(id, "1"), true, false, ""},
-		"a former id":                            {record, tags("former", "1"), true, false, ""},
-		"another cluster":                        {record, tags("prod", "1"), true, false, `name cluster "prod"`},
-		"another Service":                        {record, tags(id, "9"), true, false, "Service x/y with another UID"},
-		"left to the others":                     {record, tags(id, ""), true, false, ""},
-		"no tags":                                {record, nil, true, false, "name nobody"},
-		"no tags, and the role may not":          {record, nil, false, false, ""},
-		"no tags, of another provider":           {record, nil, true, true, "name nobody"},
-		"no tags, and the record says there are": {`[{"id":"i","ip":"192.0.2.1","allocated":true,"tagged":true}]`, nil, false, true, "name nobody"},
-		"not acquired":                           {`[{"id":"i","ip":"192.0.2.1"}]`, tags("prod", "9"), true, false, ""},
-		"another address":                        {`[{"id":"j","ip":"192.0.2.1","allocated":true}]`, tags("prod", "9"), true, false, ""},
-		"no record":                              {"", tags("prod", "9"), true, false, ""},
-		"broken":                                 {"{", nil, true, false, "is not what the controller wrote"},
+		"ours":                                   {record, tags(id, "1"), true, false, "", ""},
+		"a former id":                            {record, tags("former", "1"), true, false, "", ""},
+		"ours, without the cluster's tag":        {record, map[string]string{plan.TagServiceUID: "1"}, true, false, "", ""},
+		"ours of a cluster's id that is unknown": {record, tags("prod", "1"), true, false, `name this Service, but of cluster "prod"`, "former-cluster-ids"},
+		"another cluster":                        {record, tags("prod", "9"), true, false, `name cluster "prod"`, remove},
+		"another Service":                        {record, tags(id, "9"), true, false, "Service x/y with another UID", remove},
+		"left to the others":                     {record, tags(id, ""), true, false, "", ""},
+		"no tags":                                {record, nil, true, false, "name nobody", adopt},
+		"no tags, and the role may not":          {record, nil, false, false, "", ""},
+		"no tags, of another provider":           {record, nil, true, true, "name nobody", adopt},
+		"no tags, and the record says there are": {
+			`[{"id":"i","ip":"192.0.2.1","allocated":true,"tagged":true}]`, nil, false, true, "name nobody", adopt,
+		},
+		"not acquired":    {`[{"id":"i","ip":"192.0.2.1"}]`, tags("prod", "9"), true, false, "", ""},
+		"another address": {`[{"id":"k","ip":"192.0.2.1","allocated":true}]`, tags("prod", "9"), true, false, "", ""},
+		"no record":       {"", tags("prod", "9"), true, false, "", ""},
+		"broken":          {"{", nil, true, false, "is not what the controller wrote", adopt + "; find out who wrote the record"},
+		"somebody else's beside one without tags": {two, tags(id, "9"), true, false, "Service x/y with another UID", adopt + "; find out who wrote the record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,13 +164,17 @@ func TestRecords(t *testing.T) {
 			if tt.says != "" {
 				want = expect{"", "1 record", []string{found + tt.says}}
 			}
-			want.of(t, "TEN-004", func(f *Facts) {
+			got := want.of(t, "TEN-004", func(f *Facts) {
 				f.Services, f.ClusterIDs = []corev1.Service{s}, []string{id, "former"}
-				f.Addresses = []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}
+				f.Addresses = []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}, {ID: "j", Address: "192.0.2.2"}}
 				if tt.mayTag {
 					f.APIs = sets.New("createTags")
 				}
 			})
+			require.Contains(t, got.Remedy, tt.fix)
+			if tt.fix != remove && !strings.Contains(tt.fix, "who wrote") {
+				require.NotContains(t, got.Remedy, "annotate", "the record may be all that says that the address is the Service's")
+			}
 		})
 	}
 }

@@ -12,9 +12,12 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	planner "github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -52,20 +55,138 @@ func ruleNames(f *Facts) Finding {
 	return out.Unless(twice, "rule", "%s too many for a port").About(old...)
 }
 
+// orphaned reports whether a rule that a provider named has no Service, and only members of this cluster.
+func orphaned(it *lbrules.Item) bool {
+	return it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign
+}
+
 func orphans(f *Facts) Finding {
 	objects := f.ruleObjects(func(it *lbrules.Item) string {
-		orphan := it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign
-		return when(orphan, "all its members are nodes of this cluster")
+		return when(orphaned(it), "all its members are nodes of this cluster")
 	})
-	for _, a := range f.Addresses {
-		uid, cluster := a.Tags[plan.TagServiceUID], a.Tags[plan.TagCluster]
-		living := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return string(s.UID) == uid })
-		if uid != "" && slices.Contains(f.ClusterIDs, cluster) && !living {
-			objects = append(objects, objectf("PublicIpAddress", "", a.Address,
-				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster))
+	return Passf("none").Unless(objects, "rule", "%s without a Service")
+}
+
+// unowned names addresses that are allocated and serve no Service, and those that would stay allocated after their
+// Services. What carries anything of somebody else, or somebody's own tag, is not judged.
+func unowned(f *Facts) Finding {
+	orphans, gone, others := sets.New[string](), sets.New[string](), sets.New[string]() // rules; addresses that carry them
+	for _, it := range f.RulePlan().Items {
+		if orphaned(&it) {
+			orphans.Insert(it.RuleID)
 		}
 	}
-	return Passf("none").Unless(objects, "object", "%s without a Service")
+	carries := func(address string, orphan bool) {
+		if orphan {
+			gone.Insert(address)
+		} else {
+			others.Insert(address)
+		}
+	}
+	for i := range f.AllRules {
+		carries(f.AllRules[i].PublicIPID, orphans.Has(f.AllRules[i].ID))
+	}
+	for i := range f.Forwards {
+		carries(f.Forwards[i].PublicIPID, f.ofDeletedService(f.Forwards[i].Tags))
+	}
+
+	var unused, staying []Object
+	release, adopt := "", ""
+	for i := range f.Addresses {
+		a := &f.Addresses[i]
+		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.ID) || a.SourceNAT || a.StaticNAT
+		user := Find(f.Services, func(s *corev1.Service) bool { return uses(s, a) })
+		why := ""
+		switch {
+		case a.State != "" && a.State != plan.StateAllocated: // it is on its way, or going
+		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
+		case f.ofDeletedService(a.Tags):
+			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)
+		case user != nil && f.leaves(user, a):
+			adopt += " " + key(user)
+			staying = append(staying, objectf("PublicIpAddress", "", a.Address,
+				"stays when Service %s is deleted: no tag and no record says that the controller acquired it", key(user)))
+		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
+		case gone.Has(a.ID):
+			why = "only rules of Services that are gone are on it"
+		case len(a.Tags) == 0 && f.inNodesNetwork(a):
+			why = "nothing is on it"
+		}
+		if why == "" {
+			continue
+		}
+		if foreign {
+			why += "; others have rules or NAT on it"
+		} else {
+			release += ", `cmk disassociate ipaddress id=" + a.ID + "`"
+		}
+		unused = append(unused, objectf("PublicIpAddress", "", a.Address, "%s; id %s, allocated %s", why, a.ID, a.Allocated))
+	}
+
+	out := Passf("none")
+	if len(staying) > 0 {
+		out = Problemf("%s would stay allocated after the Service", english.Plural(len(staying), "address", ""))
+	}
+	out = out.Unless(unused, "address", "%s allocated that no Service has").About(staying...)
+	out = f.withQuota(out)
+	var fixes []string
+	if release != "" {
+		fixes = append(fixes, "each costs what an address costs; release what nobody needs"+release+"; give one that somebody keeps a tag of any name")
+	}
+	if adopt != "" {
+		fixes = append(fixes, "have the controller release the address with its Service: `csccm adopt"+adopt+"`")
+	}
+	return out.Fix("%s", strings.Join(fixes, "; "))
+}
+
+// withQuota adds how many addresses the account may have, where that is known.
+func (f *Facts) withQuota(out Finding) Finding {
+	if f.Quota == nil {
+		return out
+	}
+	return out.With("addresses of the account", fmt.Sprintf("%d of %d", f.Quota.Used, f.Quota.Max))
+}
+
+// ofDeletedService reports whether tags are of a Service of this cluster that does not exist.
+func (f *Facts) ofDeletedService(tags map[string]string) bool {
+	uid := tags[plan.TagServiceUID]
+	living := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return string(s.UID) == uid })
+	return uid != "" && slices.Contains(f.ClusterIDs, tags[plan.TagCluster]) && !living
+}
+
+// recordOfAddress returns the controller's record of an address on a Service; nil without one.
+func recordOfAddress(s *corev1.Service, a *cloudstack.PublicIP) *annotation.AddressRecord {
+	records, _ := annotation.ParseRecords(s.Annotations) // TEN-004 names a record that cannot be read
+	return Find(records.Addresses, func(r *annotation.AddressRecord) bool { return r.ID == a.ID })
+}
+
+// uses reports whether a Service has an address, or asks for it.
+func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
+	known := append(Ingress(s), s.Annotations[annotation.Address], s.Spec.LoadBalancerIP)
+	return slices.Contains(known, a.Address) ||
+		a.Tags[plan.TagServiceUID] == string(s.UID) || recordOfAddress(s, a) != nil
+}
+
+// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is
+// deleted. Where the role may not tag, no tags say nothing; TEN-004 names what is recorded as acquired and not tagged.
+func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
+	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
+	chosen := keeps || s.Annotations[annotation.Address] != "" || s.Spec.LoadBalancerIP != ""
+	rec := recordOfAddress(s, a)
+	owned := a.SourceNAT || a.Tags[plan.TagServiceUID] != "" || plan.Unused(a.Tags, f.ClusterIDs) || rec != nil && rec.Allocated
+	return !chosen && !owned && Settled(s) && s.DeletionTimestamp == nil && f.APIs.Has("createTags")
+}
+
+// inNodesNetwork reports whether an address is of the network, or VPC, of a node.
+func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
+	return slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
+		vm, ok := f.VM(&n)
+		return ok && slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
+			network := Find(f.Networks, func(x *cloudstack.Network) bool { return x.ID == nic.NetworkID })
+			inVPC := network != nil && network.VPCID != "" && network.VPCID == a.VPCID
+			return inVPC || nic.NetworkID != "" && nic.NetworkID == a.AssociatedNetworkID
+		})
+	})
 }
 
 // services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that
@@ -76,7 +197,7 @@ func services(f *Facts) Finding {
 	var remedies []string
 	checked, trusted := 0, 0
 	for _, s := range Balanced(f.Services) {
-		name := s.Namespace + "/" + s.Name
+		name := key(s)
 		p := f.Planned[name]
 		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
 		changed := f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience
@@ -103,9 +224,7 @@ func services(f *Facts) Finding {
 	switch {
 	case len(objects) > 0:
 		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
-		if f.Quota != nil {
-			out = out.With("addresses of the account", fmt.Sprintf("%d of %d", f.Quota.Used, f.Quota.Max))
-		}
+		out = f.withQuota(out)
 		if len(remedies) == len(objects) {
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		}

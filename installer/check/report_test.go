@@ -124,7 +124,13 @@ func TestText(t *testing.T) {
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	var seen []string
+	require.Len(t, judges, len(All()), "each function has a row of checks.yaml")
 	for _, c := range All() {
+		for _, source := range slices.Concat(c.Reads, c.Tries) {
+			_, ofKube := OfKube[source]
+			_, ofCloud := OfCloud[source]
+			require.True(t, ofKube || ofCloud, "%s: nothing reads %q", c.Code, source)
+		}
 		require.Regexp(t, `^[A-Z0-9]+-[0-9]{3}$`, c.Code)
 		require.NotContains(t, seen, c.Code)
 		require.Subset(t, seen, c.Needs, c.Code)

@@ -104,33 +104,70 @@ func shared(f *Facts) Finding {
 
 // records compares records with tags. Where the role may not tag, an address without tags says nothing.
 func records(f *Facts) Finding {
+	var adopt, remove, rename []string // Services, by what heals them
 	found := about("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
-		if err != nil {
+		if err != nil { // the address may have no other proof than what can no longer be read
+			remove = append(remove, key(s))
+			if len(Ingress(s)) > 0 {
+				adopt = append(adopt, key(s))
+			}
 			return err.Error()
 		}
+
+		says := ""
 		for _, rec := range records.Addresses {
-			a, why := Find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID }), ""
+			a := Find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID })
 			if a == nil || !rec.Allocated {
 				continue // LB-001 says what is missing
 			}
-			cluster, tagged := a.Tags[plan.TagCluster], a.Tags[plan.TagServiceUID]
-			switch {
-			case cluster == "" && tagged == "" && (rec.Tagged || f.APIs.Has("createTags")):
-				why = "nobody"
-			case cluster == "" && tagged == "":
-			case !slices.Contains(f.ClusterIDs, cluster):
-				why = fmt.Sprintf("cluster %q", cluster)
-			case tagged != "" && tagged != string(s.UID): // an address that its Service left to others of this cluster has no UID
-				why = fmt.Sprintf("Service %s with another UID", a.Tags[plan.TagService])
+			cluster, named := a.Tags[plan.TagCluster], ""
+			switch plan.TagOwner(a.Tags, f.ClusterIDs, plan.Service{UID: string(s.UID)}) {
+			case plan.Owned:
+			case plan.Unknown:
+				if rec.Tagged || f.APIs.Has("createTags") {
+					named, adopt = "nobody", append(adopt, key(s))
+				}
+			case plan.OtherCluster:
+				named = fmt.Sprintf("this Service, but of cluster %q", cluster)
+				rename = append(rename, key(s))
+			case plan.Foreign:
+				switch {
+				case !slices.Contains(f.ClusterIDs, cluster):
+					named = fmt.Sprintf("cluster %q", cluster)
+				case a.Tags[plan.TagServiceUID] != "": // an address that its Service left to others of this cluster has no UID
+					named = fmt.Sprintf("Service %s with another UID", a.Tags[plan.TagService])
+				}
+				if named != "" {
+					remove = append(remove, key(s))
+				}
 			}
-			if why != "" {
-				return fmt.Sprintf("says that %s was acquired for it; CloudStack's tags name %s", a.Address, why)
+			if named != "" && says == "" {
+				says = fmt.Sprintf("says that %s was acquired for it; CloudStack's tags name %s", a.Address, named)
 			}
 		}
-		return ""
+		return says
 	})
-	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts")
+	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts").
+		Fix("%s", strings.Join(recordFixes(adopt, remove, rename), "; "))
+}
+
+// recordFixes returns what heals records. Only a record whose address is somebody else's is removed: any other may be
+// all that says that the address is to be released with its Service.
+func recordFixes(adopt, remove, rename []string) (fixes []string) {
+	if len(adopt) > 0 {
+		fixes = append(fixes, "tag the address again, or it stays when its Service is deleted: `csccm adopt "+
+			strings.Join(slices.Compact(adopt), " ")+"`")
+	}
+	if len(rename) > 0 {
+		fixes = append(fixes, "this cluster had that id formerly: add it to former-cluster-ids in the cloud-config, and keep the record")
+	}
+	for _, name := range slices.Compact(remove) {
+		service := strings.Replace(name, "/", " ", 1)
+		fixes = append(fixes, fmt.Sprintf("find out who wrote the record (`kubectl get service -n %s -o yaml --show-managed-fields`), "+
+			"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one", service, service, annotation.Addresses))
+	}
+	return fixes
 }
 
 // Refusal is one rule that a Service breaks.

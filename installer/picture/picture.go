@@ -293,7 +293,7 @@ func newBuilder(p *Page) *builder {
 		for _, o := range r.Objects {
 			f := finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), model.HealthWarning}
 			switch {
-			case r.Code == "LB-003":
+			case r.Code == "LB-003", r.Code == "LB-004":
 				f.health = model.HealthOrphan
 			case r.Outcome == check.Failed:
 				f.health = model.HealthError
