@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
@@ -73,7 +73,7 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 	})
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	cmd.Flags().StringVar(&f.Cloud.ProjectID, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
+	f.setting(cmd.Flags(), "project", "project-id", "string", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "ssl-no-verify")
 	return cmd
 }
@@ -113,7 +113,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	cs, err := f.Reach(ctx, e, func(ctx context.Context) (*cloud.Cloud, error) {
+	cs, err := f.Reach(ctx, e, func(ctx context.Context) (*access.Cloud, error) {
 		c, err := g.Cluster(ctx)
 		if err != nil && ctx.Err() == nil {
 			err = &report.Error{
@@ -124,7 +124,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 		if err != nil {
 			return nil, err
 		}
-		return cloud.OfSecret(ctx, c)
+		return access.OfSecret(ctx, c, g.Release)
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
@@ -48,6 +50,41 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
+// setting is a flag for a key of the cloud-config. Only one that was typed counts.
+type setting struct {
+	to        *access.Settings
+	key, kind string
+}
+
+func (s setting) String() string {
+	if s.to == nil { // of pflag, to compare with
+		return ""
+	}
+	return (*s.to)[s.key]
+}
+
+func (s setting) Type() string { return s.kind }
+
+// Set implements pflag.Value.
+func (s setting) Set(value string) error {
+	if s.kind == "bool" {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return err
+		}
+		value = strconv.FormatBool(on)
+	}
+	if *s.to == nil {
+		*s.to = access.Settings{}
+	}
+	(*s.to)[s.key] = value
+	return nil
+}
+
+func (f *installFlags) setting(flags *pflag.FlagSet, name, key, kind, usage string) *pflag.Flag {
+	return flags.VarPF(setting{&f.Flags, key, kind}, name, "", usage)
+}
+
 // addAdmin are the flags of an administrator's login, or of a user's where that is enough.
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -63,9 +100,9 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 // addKeys are the flags of the API and of keys that exist.
 func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Cloud.APIURL, "api-url", "", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
-	flags.StringVar(&f.Cloud.CAFile, "ca-file", "", "PEM file with the CA of the API's certificate")
-	flags.BoolVar(&f.Cloud.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
+	f.setting(flags, "api-url", "api-url", "string", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
+	f.setting(flags, "ca-file", "ca-file", "string", "PEM file with the CA of the API's certificate")
+	f.setting(flags, "ssl-no-verify", "ssl-no-verify", "bool", "trust any certificate of the API (not recommended)").NoOptDefVal = "true"
 	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with an API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with its secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
@@ -84,10 +121,10 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")
 	flags.BoolVar(&f.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
-	flags.StringVar(&f.Cloud.ProjectID, "project", "", "project that owns the cluster's VMs (name or id)")
-	flags.StringVar(&f.Cloud.Zone, "zone", "", "name or id of the zone (default any)")
-	flags.StringVar(&f.Cloud.Region, "region", "", "value of the nodes' region label (default the zone's name)")
-	flags.StringVar(&f.Cloud.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
+	f.setting(flags, "project", "project-id", "string", "project that owns the cluster's VMs (name or id)")
+	f.setting(flags, "zone", "zone", "string", "name or id of the zone (default any)")
+	f.setting(flags, "region", "region", "string", "value of the nodes' region label (default the zone's name)")
+	f.setting(flags, "cluster-id", "cluster-id", "string", "name of this cluster in tags of CloudStack resources")
 
 	f.charts.add(flags)
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/commands/adopt"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/engine"
@@ -32,7 +32,7 @@ func newAdoptCommand(g *cli.Globals) *cobra.Command {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, services) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return adopt.Run(ctx, e, cs, services) })
 	})
 }
 
@@ -42,7 +42,7 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place",
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
-		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, undo) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return migrate.Run(ctx, e, cs, undo) })
 	})
 	cmd.Flags().BoolVar(&undo, "undo", false, "give rules the names back that they had before")
 	return cmd
@@ -69,7 +69,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 			}
 		}
 		if !undo {
-			return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, o) })
+			return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return taint.Run(ctx, e, cs, o) })
 		}
 		c, err := g.Cluster(ctx)
 		if err != nil {
@@ -97,7 +97,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 		if o.Undo && (len(o.Accept) > 0 || len(o.Pin) > 0) {
 			return cli.Usagef("--undo goes back to what was: leave out --accept and --pin")
 		}
-		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return takeover.Run(ctx, e, cs, o) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return takeover.Run(ctx, e, cs, o) })
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/commands/bundle"
 	"github.com/csccm/csccm/installer/commands/ui"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -44,7 +44,7 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 		return cli.Usagef("--interval %s is too short; at least %s", interval, cli.MinInterval)
 	}
 	if g.CloudConfig != "" {
-		if _, err := cloud.ReadFile(g.CloudConfig); err != nil {
+		if _, err := access.ReadFile(g.CloudConfig); err != nil {
 			return err
 		}
 	}

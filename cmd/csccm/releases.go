@@ -81,7 +81,7 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
 	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
-	flags.StringVar(&login.Cloud.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
+	login.setting(flags, "ca-file", "ca-file", "string", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
 	login.addAdmin(cmd)
 	return cmd
 }

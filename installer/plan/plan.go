@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/cloud-provider/service/helpers"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -217,7 +217,7 @@ func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 // PreviewerOf returns what plans as the controller of a cluster's release does, and the settings that it found. A
 // clusterID that is not empty counts instead of the controller's own. change is that of provider.NewPreviewer.
 func PreviewerOf(
-	ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, change ...func(*service.Deps),
+	ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, change ...func(*service.Deps),
 ) (*service.Previewer, Settings, error) {
 	options, from, err := Options(ctx, c.Kube, c.Namespace, release)
 	if err != nil {
@@ -232,7 +232,7 @@ func PreviewerOf(
 }
 
 // OfCluster makes the plan of a cluster's controller for the selected Services; see PreviewerOf.
-func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, selected Selection, progress *report.Progress) (*Report, error) {
+func OfCluster(ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, selected Selection, progress *report.Progress) (*Report, error) {
 	progress.Step("asking CloudStack at %s", cs.Config.APIURL)
 	if err := cs.Client.Answers(ctx); err != nil {
 		progress.Fail("")

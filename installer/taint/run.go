@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Run has nodes initialised by the controller.
-func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
+func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error {
 	facts, err := gather(ctx, e, cs)
 	if err != nil {
 		return e.Cluster.Explain(err)
@@ -63,7 +63,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 }
 
 // gather reads what all gates look at.
-func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error) {
+func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error) {
 	read, err := rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config)
 	if err != nil {
 		return nil, err

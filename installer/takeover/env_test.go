@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -43,7 +43,7 @@ type env struct {
 func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	t.Helper()
 	sim, s := testenv.Left(t, state)
-	cs := &cloud.Cloud{Client: sim.Client(t, leftby.Account), Config: sim.Config(t, leftby.Account)}
+	cs := &access.Cloud{Client: sim.Client(t, leftby.Account), Config: sim.Config(t, leftby.Account)}
 	e := &env{t: t, sim: sim, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
 	e.source = &Taker{
 		Env:   &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()},

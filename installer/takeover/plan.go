@@ -28,7 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -50,7 +50,7 @@ type Options struct {
 type Taker struct {
 	*engine.Env
 	Options
-	Cloud *cloud.Cloud // with the controller's credentials
+	Cloud *access.Cloud // with the controller's credentials
 	Plan  *Plan
 }
 

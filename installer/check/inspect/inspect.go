@@ -20,7 +20,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/ckscheck"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -73,7 +73,7 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 // and fail after it.
 func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase) (*Env, func()) {
 	env := &Env{Cluster: c, Style: style, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
-	cs, err := cloud.Of(ctx, c, cloudConfig)
+	cs, err := access.Of(ctx, c, release, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
 		return env, cs.Close
@@ -82,7 +82,7 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 	switch {
 	case errors.As(err, &unreachable):
 		env.NoCloud = "the credentials could not be read: " + err.Error()
-	case errors.Is(err, cloud.ErrNoCredentials) && phase != check.PhaseInstalled:
+	case errors.Is(err, access.ErrNoCredentials) && phase != check.PhaseInstalled:
 		env.NoCloud = err.Error()
 	default:
 		env.NoCloudErr = err

@@ -21,7 +21,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/ckscheck"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
@@ -340,7 +340,7 @@ func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 			chosen = append(chosen, s)
 		}
 	}
-	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
+	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &access.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
 	if err != nil {
 		f.PlanErr = err
 		return nil //nolint:nilerr // LB-001 shows it

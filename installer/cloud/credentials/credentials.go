@@ -140,12 +140,15 @@ var tlsRemedies = map[cloudstack.TLSFault]string{
 // their text names.
 var keyRemedies = map[cloudstack.Kind]string{
 	cloudstack.KindAuth: "check api-key and secret-key in the cloud-config, and that user and account are enabled; " +
-		"csccm rotate-keys makes a new pair",
+		newKeys,
 	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default role User; " +
 		"csccm doctor --only CS-003 names all that is missing",
 	cloudstack.KindThrottled: "wait a minute, then run the command again",
 	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the network between here and there",
 }
+
+// newKeys is for keys that do not work any more. Not even rotate-keys finds their user.
+const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new ones"
 
 // untrusted is for a certificate that a ca-file makes good.
 const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"

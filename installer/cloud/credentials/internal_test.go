@@ -180,12 +180,12 @@ func TestTwoFactorLogin(t *testing.T) {
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"ca-file":          &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)"},
-		"/client/api":      &cloudstack.Error{Kind: cloudstack.KindInvalid, Text: "got HTML in place of the API"},
-		"csccm rotate-key": &cloudstack.Error{Kind: cloudstack.KindAuth},
-		"add the command":  &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listZones"},
-		"network between":  &cloudstack.Error{Kind: cloudstack.KindTransient},
-		"wait a minute":    &cloudstack.Error{Kind: cloudstack.KindThrottled},
+		"ca-file":     &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)"},
+		"/client/api": &cloudstack.Error{Kind: cloudstack.KindInvalid, Text: "got HTML in place of the API"},
+		"csccm install --overwrite-secret --admin-user": &cloudstack.Error{Kind: cloudstack.KindAuth},
+		"add the command": &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listZones"},
+		"network between": &cloudstack.Error{Kind: cloudstack.KindTransient},
+		"wait a minute":   &cloudstack.Error{Kind: cloudstack.KindThrottled},
 	} {
 		require.Contains(t, Remedy(err), want)
 	}

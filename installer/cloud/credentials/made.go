@@ -93,6 +93,16 @@ func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) 
 	return m, nil
 }
 
+// Owner returns the account in which csccm made a user for this cluster, and its domain, in the CloudStack at a URL.
+func (m *Made) Owner(apiURL string) (account, domain string) {
+	for _, o := range m.Objects {
+		if o.Kind == MadeUser && strings.EqualFold(m.APIURL, apiURL) {
+			account, domain = o.Account, o.Domain
+		}
+	}
+	return account, domain
+}
+
 // Mine reports whether csccm made a user for this cluster: the user is on its list, and has no mark of another cluster.
 // The keys of all other users are never revoked, because nobody knows who works with them.
 func (m *Made) Mine(u *cloudapi.User) bool {

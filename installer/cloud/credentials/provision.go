@@ -29,7 +29,7 @@ type Request struct {
 	// InUse is the key pair in the cluster's Secret: its user is the controller's. Naming a user whose keys rotate-keys has
 	// replaced by that pair does not go back to it.
 	InUse  Keys
-	Former []Former
+	Former []string
 
 	// Made is what csccm made for this cluster.
 	Made *Made
@@ -242,7 +242,7 @@ func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
 // planUser plans for an account that exists. Its user whose keys the cluster's Secret holds is the controller's, unless another
 // one is wanted that rotate-keys has not replaced.
 func (p *Provision) planUser(ctx context.Context) error {
-	replaced := slices.ContainsFunc(p.r.Former, func(f Former) bool { return f.User == p.User })
+	replaced := slices.Contains(p.r.Former, p.User)
 	at := func(is func(u *cloudapi.User) bool) int {
 		return slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Account == p.Account && is(&u) })
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -35,14 +36,14 @@ func cluster(objects ...kruntime.Object) kubernetes.Interface { return fake.NewC
 
 func secret(cloudConfig string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName, Labels: map[string]string{"mine": "yes"}},
-		Data:       map[string][]byte{credentials.SecretKey: []byte(cloudConfig), "other": []byte("kept")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName, Labels: map[string]string{"mine": "yes"}},
+		Data:       map[string][]byte{access.SecretKey: []byte(cloudConfig), "other": []byte("kept")},
 	}
 }
 
-func read(t *testing.T, kube kubernetes.Interface) *credentials.Secret {
+func read(t *testing.T, kube kubernetes.Interface) *access.Secret {
 	t.Helper()
-	s, err := credentials.ReadSecret(t.Context(), kube, "kube-system")
+	s, err := access.ReadSecret(t.Context(), kube, "kube-system", "", "")
 	require.NoError(t, err)
 	return s
 }
@@ -52,33 +53,33 @@ func TestSecretCreateThenKeep(t *testing.T) {
 	kube := cluster()
 	s := read(t, kube)
 	require.False(t, s.Exists)
-	p, err := credentials.PlanSecret(s, wanted())
+	p, err := access.PlanSecret(s, wanted())
 	require.NoError(t, err)
-	require.Equal(t, credentials.SecretCreate, p.Action)
+	require.Equal(t, access.SecretCreate, p.Action)
 	require.NoError(t, p.Apply(t.Context(), kube))
 
-	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
+	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), access.SecretName, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "csccm", object.Labels["app.kubernetes.io/managed-by"])
 	require.Equal(t, corev1.SecretTypeOpaque, object.Type)
-	back, err := cloudconfig.Parse(bytes.NewReader(object.Data[credentials.SecretKey]))
+	back, err := cloudconfig.Parse(bytes.NewReader(object.Data[access.SecretKey]))
 	require.NoError(t, err)
 	expected := *wanted()
 	expected.CAFile = "" // a path of this machine
 	require.Equal(t, expected, *back)
 
-	p, err = credentials.PlanSecret(read(t, kube), wanted())
+	p, err = access.PlanSecret(read(t, kube), wanted())
 	require.NoError(t, err)
-	require.Equal(t, credentials.SecretKeep, p.Action)
+	require.Equal(t, access.SecretKeep, p.Action)
 	require.Empty(t, p.Differences)
 }
 
 func TestSecretOverwrite(t *testing.T) {
 	t.Parallel()
 	kube := cluster(secret("[Global]\napi-url = https://old.example.org/client/api\napi-key = old-canary\nsecret-key = secret-canary\n"))
-	p, err := credentials.PlanSecret(read(t, kube), wanted())
+	p, err := access.PlanSecret(read(t, kube), wanted())
 	require.NoError(t, err)
-	require.Equal(t, credentials.SecretOverwrite, p.Action)
+	require.Equal(t, access.SecretOverwrite, p.Action)
 	require.Equal(t, []string{
 		`api-url is "https://old.example.org/client/api", would be "https://cloud.example.org/client/api"`,
 		"api-key differs",
@@ -86,11 +87,11 @@ func TestSecretOverwrite(t *testing.T) {
 	}, p.Differences)
 	require.NotContains(t, fmt.Sprint(p.Differences), "canary")
 	require.NoError(t, p.Apply(t.Context(), kube))
-	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
+	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), access.SecretName, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "kept", string(object.Data["other"]))
 	require.Equal(t, "yes", object.Labels["mine"])
-	require.Contains(t, string(object.Data[credentials.SecretKey]), "api-canary")
+	require.Contains(t, string(object.Data[access.SecretKey]), "api-canary")
 }
 
 func TestSecretProblems(t *testing.T) {
@@ -101,7 +102,7 @@ func TestSecretProblems(t *testing.T) {
 	}{
 		"unknown key": {secret("[Global]\napi-url = https://a/client/api\napi-kee = secret-canary\n"), `unknown key "api-kee"`},
 		"no section":  {secret("nonsense"), "Secret kube-system/cloudstack-secret: cloud-config"},
-		"no key":      {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName}}, "has no key cloud-config"},
+		"no key":      {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName}}, "has no key cloud-config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,14 +111,14 @@ func TestSecretProblems(t *testing.T) {
 			require.Nil(t, s.Config)
 			require.ErrorContains(t, s.Problem, tc.want)
 			require.NotContains(t, s.Problem.Error(), "canary")
-			p, err := credentials.PlanSecret(s, wanted())
+			p, err := access.PlanSecret(s, wanted())
 			require.NoError(t, err)
-			require.Equal(t, credentials.SecretOverwrite, p.Action)
+			require.Equal(t, access.SecretOverwrite, p.Action)
 		})
 	}
 	c := wanted()
 	c.SecretKey = ""
-	_, err := credentials.PlanSecret(read(t, cluster()), c)
+	_, err := access.PlanSecret(read(t, cluster()), c)
 	require.ErrorContains(t, err, "secret-key is missing")
 }
 
@@ -130,7 +131,7 @@ func TestCAConfigMap(t *testing.T) {
 	require.Empty(t, cfg.CAFile, "a path of another machine is of no use here")
 	cleanup()
 	for _, pem := range []string{"first", "second", "second"} {
-		require.NoError(t, credentials.ApplyCA(t.Context(), kube, "kube-system", []byte(pem)))
+		require.NoError(t, access.ApplyCA(t.Context(), kube, "kube-system", []byte(pem)))
 		cfg, cleanup, err = s.LocalConfig(t.Context(), kube)
 		require.NoError(t, err)
 		body, err := os.ReadFile(cfg.CAFile)
@@ -201,11 +202,11 @@ func TestReadKeyFile(t *testing.T) {
 // Keys that the Secret holds are never those that a rotation has replaced, whatever the record says: they would be revoked.
 func TestHasReplaced(t *testing.T) {
 	t.Parallel()
-	var r credentials.Rotation
+	var r access.Rotation
 	r.Replaced("kubeadmin", "old")
 	r.Replaced("kubeadmin-2", "current")
-	s := &credentials.Secret{Object: &corev1.Secret{}, Config: &cloudstack.Config{APIKey: "current"}}
+	s := &access.Secret{Object: &corev1.Secret{}, Config: &cloudstack.Config{APIKey: "current"}}
 	r.Write(s.Object)
 	require.Equal(t, []bool{true, false, false}, []bool{s.HasReplaced("old"), s.HasReplaced("current"), s.HasReplaced("other")})
-	require.False(t, (&credentials.Secret{Object: s.Object}).HasReplaced("old"), "a Secret that cannot be read")
+	require.False(t, (&access.Secret{Object: s.Object}).HasReplaced("old"), "a Secret that cannot be read")
 }

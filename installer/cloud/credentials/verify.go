@@ -42,7 +42,11 @@ func explainTest(apiURL string, err error) error {
 	case answered && api.Command == "listCapabilities" && api.Kind != cloudstack.KindAuth:
 		return unanswered(apiURL, api)
 	}
-	return report.Remedied(problem, problem.Remedy)
+	fix := problem.Remedy
+	if cloudstack.IsKind(err, cloudstack.KindAuth) {
+		fix += "; " + newKeys
+	}
+	return report.Remedied(problem, fix)
 }
 
 // CheckZone refuses a zone, by name or id, that the user does not see.

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -62,7 +62,7 @@ type Facts struct {
 }
 
 // Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
-func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, services planner.Selection) error {
+func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.Selection) error {
 	facts, err := read(ctx, e, cs)
 	if err != nil {
 		return e.Cluster.Explain(err)
@@ -107,7 +107,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, services planner.S
 	return err
 }
 
-func tag(ctx context.Context, cs *cloud.Cloud, it *Item) error {
+func tag(ctx context.Context, cs *access.Cloud, it *Item) error {
 	job, err := cs.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, it.tags)
 	if err == nil {
 		_, err = cs.Client.Jobs().Wait(ctx, "createTags", job.JobID)
@@ -115,7 +115,7 @@ func tag(ctx context.Context, cs *cloud.Cloud, it *Item) error {
 	return err
 }
 
-func read(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, error) {
+func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error) {
 	_, settings, err := planner.PreviewerOf(ctx, e.Cluster, cs, e.Release, "")
 	f := &Facts{ClusterIDs: append([]string{settings.ClusterID}, cs.Config.FormerClusterIDs...)}
 	f.Services = cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items

@@ -4,7 +4,6 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -16,13 +15,13 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/registration"
@@ -34,6 +33,14 @@ func (r *run) pending() bool { return r.user != nil && r.user.Changes() }
 
 // findAccess finds out, by reading alone, whose keys the controller will use. It asks for what is missing.
 func (r *run) findAccess(ctx context.Context) error {
+	if r.secret.Config != nil {
+		var end func()
+		var err error
+		if r.Found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
+			return r.Cluster.Explain(err)
+		}
+		r.ends = append(r.ends, end)
+	}
 	if err := r.askSource(ctx); err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func (r *run) findAccess(ctx context.Context) error {
 			return err
 		}
 	}
-	if file := r.Cloud.CAFile; file != "" {
+	if file := r.Given().CAFile; file != "" {
 		var err error
 		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
 			err = fmt.Errorf("%s holds no PEM certificate", file)
@@ -70,60 +77,38 @@ func (r *run) findAccess(ctx context.Context) error {
 			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
 		}
 	}
+	r.config = r.Merge()
+	for _, name := range r.config.Ignored {
+		r.Progress.Warn("%s is a key of another provider and has no effect; the Secret will not hold it", name)
+	}
 	switch {
 	case r.Source == SourceAdmin:
 		return r.planUser(ctx)
-	case r.Source == SourceKeys && !r.secret.HasReplaced(r.Cloud.APIKey):
-		r.config = r.cloudConfig()
-		return nil
-	case r.Source == SourceKeys:
-		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", r.secret.Namespace, r.secret.Name)
-		r.Source, r.Cloud.APIURL, r.Cloud.APIKey, r.Cloud.SecretKey = SourceSecret, "", "", ""
-	case r.secret.Problem != nil:
+	case r.secret.HasReplaced(r.config.APIKey):
+		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s", r.secret)
+		r.Source, r.config.APIKey, r.config.SecretKey = SourceSecret, r.secret.Config.APIKey, r.secret.Config.SecretKey
+	case r.Source == SourceSecret && r.secret.Problem != nil:
 		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	}
-	cfg, cleanup, err := r.secret.LocalConfig(ctx, r.Cluster.Kube)
-	if err != nil {
-		return r.Cluster.Explain(err)
-	}
-	r.ends = append(r.ends, cleanup)
-	r.config = overlay(cfg, &r.Cloud)
 	return nil
-}
-
-// cloudConfig is the controller's configuration. It keeps what an operator set in an existing Secret and csccm has no
-// flag for, and where the cluster is.
-func (r *run) cloudConfig() *cloudstack.Config {
-	cfg := cloudconfig.Default()
-	if was := r.secret.Config; was != nil && was.APIURL == r.Cloud.APIURL {
-		cfg = *was
-		cfg.APIKey, cfg.SecretKey, cfg.CAFile, cfg.SSLNoVerify, cfg.ProjectID = "", "", "", false, ""
-	}
-	return overlay(&cfg, &r.Cloud)
-}
-
-// overlay sets in a configuration what another one says of the fields that have flags, and returns it.
-func overlay(cfg, over *cloudstack.Config) *cloudstack.Config {
-	for to, from := range map[*string]string{
-		&cfg.APIURL: over.APIURL, &cfg.APIKey: over.APIKey, &cfg.SecretKey: over.SecretKey, &cfg.CAFile: over.CAFile,
-		&cfg.ProjectID: over.ProjectID, &cfg.Zone: over.Zone, &cfg.Region: over.Region, &cfg.ClusterID: over.ClusterID,
-	} {
-		*to = cmp.Or(from, *to)
-	}
-	cfg.SSLNoVerify = cfg.SSLNoVerify || over.SSLNoVerify
-	return cfg
 }
 
 // withoutProject is the configuration for a user who need not see the project.
 func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
-	cfg := r.cloudConfig()
+	cfg := r.Merge()
 	cfg.APIKey, cfg.SecretKey, cfg.ProjectID = keys.APIKey, keys.SecretKey, ""
 	return cfg
 }
 
 // planUser logs in, and plans role, account, user and keys.
 func (r *run) planUser(ctx context.Context) (err error) {
-	missing := r.Account == "" && r.Cloud.ProjectID == ""
+	wanted := r.Merge()
+	if r.Account == "" && wanted.ProjectID == "" {
+		if account, domain := r.made.Owner(wanted.APIURL); r.Domain == "" {
+			r.Account, r.Domain = account, domain
+		}
+	}
+	missing := r.Account == "" && wanted.ProjectID == ""
 	if missing && !r.Interactive { // refuses before the login
 		return r.askOwner(ctx, "")
 	}
@@ -132,8 +117,8 @@ func (r *run) planUser(ctx context.Context) (err error) {
 		return err
 	}
 	r.ends = append(r.ends, end)
-	if r.Cloud.Zone != "" { // before anything is made; the user's own rights are proven later
-		err = credentials.CheckZone(ctx, r.admin, r.Cloud.Zone)
+	if wanted.Zone != "" { // before anything is made; the user's own rights are proven later
+		err = credentials.CheckZone(ctx, r.admin, wanted.Zone)
 	} else {
 		err = r.askZone(ctx, r.admin)
 	}
@@ -150,16 +135,16 @@ func (r *run) planUser(ctx context.Context) (err error) {
 		}
 	}
 	r.Progress.Done("user %q in account %q of domain %s", r.user.User, r.user.Account, r.user.Domain.Path)
-	r.config = r.cloudConfig()
-	r.config.ProjectID = cmp.Or(r.user.Project.ID, r.config.ProjectID)
+	r.config = r.withoutProject(credentials.Keys{})
+	r.config.ProjectID = r.user.Project.ID
 	return nil
 }
 
 // judgeOwner plans the user in the account or project that is given.
 func (r *run) judgeOwner(ctx context.Context) (err error) {
 	request := credentials.Request{
-		Domain: r.Domain, Account: r.Account, CreateAccount: r.CreateAccount, Project: r.Cloud.ProjectID,
-		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: credentials.RotationOf(r.secret.Object).Former, Made: r.made,
+		Domain: r.Domain, Account: r.Account, CreateAccount: r.CreateAccount, Project: r.Merge().ProjectID,
+		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: r.secret.FormerUsers(), Made: r.made,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {
@@ -172,7 +157,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
 		},
 	}
-	if was := r.secret.Config; was != nil && was.APIURL == r.Cloud.APIURL {
+	if was := r.secret.Config; was != nil {
 		request.InUse = credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 	}
 	if r.user, err = credentials.Plan(ctx, r.admin, request); err == nil {
@@ -211,7 +196,7 @@ func (r *run) matchNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	zone := r.cloudConfig().Zone
+	zone := r.Merge().Zone
 	lost := check.Lost(r.nodes, inZone(vms, zone))
 	if len(lost) == 0 {
 		return nil
@@ -268,7 +253,7 @@ func (r *run) makeUser(ctx context.Context) error {
 func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if r.user.Changes() {
-			if err := credentials.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
+			if err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
 				return r.Cluster.Explain(err)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -32,12 +32,12 @@ import (
 
 // applySecret writes the credentials, outside Helm, which would keep them in its release records.
 func (r *run) applySecret(ctx context.Context, note engine.Note) error {
-	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
-	note("%s %s/%s", r.newSecret.Action, r.secret.Namespace, r.secret.Name)
+	r.Progress.Step("Secret %s", r.secret)
+	note("%s %s", r.newSecret.Action, r.secret)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		err := credentials.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
+		err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
 		if err == nil && r.caPEM != nil {
-			err = credentials.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM)
+			err = access.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM)
 		}
 		if err == nil {
 			err = r.newSecret.Apply(ctx, r.Cluster.Kube)
@@ -45,8 +45,8 @@ func (r *run) applySecret(ctx context.Context, note engine.Note) error {
 		return err
 	})
 	if err == nil {
-		r.Progress.Done("%s", map[credentials.SecretAction]string{
-			credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
+		r.Progress.Done("%s", map[access.SecretAction]string{
+			access.SecretKeep: "kept", access.SecretCreate: "created", access.SecretOverwrite: "overwritten",
 		}[r.newSecret.Action])
 	}
 	return r.Cluster.Explain(err)
@@ -66,7 +66,7 @@ func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 	}
 	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
 	was, keys := r.secret.Config, ""
-	if r.newSecret.Action == credentials.SecretOverwrite && was != nil {
+	if r.newSecret.Action == access.SecretOverwrite && was != nil {
 		keys = strings.Join(was.NeedsRestart(r.config), ", ")
 	}
 	if keys == "" {
@@ -147,7 +147,7 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 		is          bool
 		flag, value string
 	}{
-		{admin || keys, "--api-url", c.Cloud.APIURL},
+		{admin || keys, "--api-url", c.Answers["api-url"]},
 		{login, "--admin-user", c.AdminUser},
 		{login, "--admin-domain", c.AdminDomain},
 		{login && !given("--admin-password-stdin"), "--admin-password-file", "FILE"},
@@ -155,8 +155,8 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 		{admin, "--account", c.Account},
 		{files, "--api-key-file", "FILE"},
 		{files, "--secret-key-file", "FILE"},
-		{true, "--project", c.Cloud.ProjectID},
-		{true, "--zone", c.Cloud.Zone},
+		{true, "--project", c.Answers["project-id"]},
+		{true, "--zone", c.Answers["zone"]},
 		{true, "--accept", strings.Join(c.Accept, ",")},
 		{true, "--pin", strings.Join(c.Pin, ",")},
 	} {

@@ -22,8 +22,8 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/installer/engine"
@@ -191,7 +191,7 @@ func (e *env) install(t *testing.T, c Config) {
 // config is the cloud-config in the Secret.
 func (e *env) config(t *testing.T) *cloudstack.Config {
 	t.Helper()
-	cfg, err := cloudconfig.Parse(bytes.NewReader(e.Secret(t, credentials.SecretName)[credentials.SecretKey]))
+	cfg, err := cloudconfig.Parse(bytes.NewReader(e.Secret(t, access.SecretName)[access.SecretKey]))
 	require.NoError(t, err)
 	return cfg
 }
@@ -199,7 +199,7 @@ func (e *env) config(t *testing.T) *cloudstack.Config {
 // admin are the options of an install by an administrator's login, keys those with keys that exist.
 func (e *env) admin() Config {
 	return Config{
-		Cloud:     cloudstack.Config{APIURL: e.cloud.URL, Zone: "zone-1"},
+		Layers:    access.Layers{Answers: access.Settings{"api-url": e.cloud.URL, "zone": "zone-1"}},
 		AdminUser: "admin", AdminPassword: "password", Account: "k8s", Values: map[string]any{"hostNetwork": false},
 		Typed: []string{"--account", "k8s", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
 	}
@@ -208,7 +208,7 @@ func (e *env) admin() Config {
 func (e *env) keys(t *testing.T) Config {
 	t.Helper()
 	c := e.cloud.Config(t, testenv.Owner)
-	return Config{Cloud: cloudstack.Config{APIURL: e.cloud.URL, APIKey: c.APIKey, SecretKey: c.SecretKey}}
+	return Config{Layers: access.Layers{Answers: access.Settings{"api-url": e.cloud.URL, "api-key": c.APIKey, "secret-key": c.SecretKey}}}
 }
 
 // rotate is csccm rotate-keys with a controller that takes the keys over.
@@ -248,8 +248,8 @@ func (e *env) uninstall(t *testing.T, dry bool) {
 func (e *env) putSecret(t *testing.T, cloudConfig string) {
 	t.Helper()
 	require.NoError(t, e.Kube.Tracker().Add(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName},
-		Data:       map[string][]byte{credentials.SecretKey: []byte(cloudConfig)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.SecretName},
+		Data:       map[string][]byte{access.SecretKey: []byte(cloudConfig)},
 	}))
 }
 
@@ -261,8 +261,8 @@ func (e *env) putKeys(t *testing.T, api, secret string) {
 // requireNoSecrets: the keys of the Secret and of the VMs' owner, and these words, are in no output.
 func (e *env) requireNoSecrets(t *testing.T, more ...string) {
 	t.Helper()
-	if data := e.Secret(t, credentials.SecretName); data != nil {
-		if cfg, err := cloudconfig.Parse(bytes.NewReader(data[credentials.SecretKey])); err == nil {
+	if data := e.Secret(t, access.SecretName); data != nil {
+		if cfg, err := cloudconfig.Parse(bytes.NewReader(data[access.SecretKey])); err == nil {
 			more = append(more, cfg.APIKey, cfg.SecretKey)
 		}
 	}

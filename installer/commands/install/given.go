@@ -13,15 +13,13 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // Source is where keys come from.
@@ -44,7 +42,8 @@ func (c *Config) byAdmin() bool {
 func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string, interactive bool) error {
 	keys := c.APIKeyFile != "" || c.SecretKeyFile != ""
 	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || c.AdminAPIKeyFile != "" || c.AdminSecretKeyFile != ""
-	existing := c.Cloud.APIKey != "" || c.CloudConfig != "" || keys
+	existing := c.CloudConfig != "" || keys
+	var own credentials.Keys
 	for _, twice := range []struct {
 		what string
 		is   bool
@@ -67,8 +66,8 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 		{"--admin-password-file", c.AdminPasswordFile, &c.AdminPassword, readPassword},
 		{"--admin-api-key-file", c.AdminAPIKeyFile, &c.AdminKeys.APIKey, credentials.ReadKeyFile},
 		{"--admin-secret-key-file", c.AdminSecretKeyFile, &c.AdminKeys.SecretKey, credentials.ReadKeyFile},
-		{"--api-key-file", c.APIKeyFile, &c.Cloud.APIKey, credentials.ReadKeyFile},
-		{"--secret-key-file", c.SecretKeyFile, &c.Cloud.SecretKey, credentials.ReadKeyFile},
+		{"--api-key-file", c.APIKeyFile, &own.APIKey, credentials.ReadKeyFile},
+		{"--secret-key-file", c.SecretKeyFile, &own.SecretKey, credentials.ReadKeyFile},
 		{"--cloud-config", c.CloudConfig, nil, nil},
 	} {
 		if mode, open := credentials.ExposedMode(file.path); open {
@@ -91,16 +90,24 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 	} else if c.AdminUser != "" {
 		c.AdminPassword = cmp.Or(c.AdminPassword, getenv("CSCCM_ADMIN_PASSWORD"))
 	}
+	if keys {
+		c.Answer("api-key", own.APIKey)
+		c.Answer("secret-key", own.SecretKey)
+	}
 	if c.CloudConfig != "" {
-		cfg, err := cloud.ReadFile(c.CloudConfig)
-		if err != nil {
-			return err
+		var err error
+		c.File, err = access.ReadFile(c.CloudConfig)
+		return err
+	}
+	if admin || c.FromPredecessor {
+		return nil
+	}
+	for name, variable := range map[string]string{
+		"api-url": "CLOUDSTACK_API_URL", "api-key": "CLOUDSTACK_API_KEY", "secret-key": "CLOUDSTACK_SECRET_KEY",
+	} {
+		if value := credentials.TrimKey(getenv(variable)); value != "" && c.Answers[name] == "" {
+			c.Answer(name, value)
 		}
-		c.Cloud = *overlay(cfg, &c.Cloud)
-	} else if !admin && !c.FromPredecessor {
-		c.Cloud.APIURL = cmp.Or(c.Cloud.APIURL, getenv("CLOUDSTACK_API_URL"))
-		c.Cloud.APIKey = cmp.Or(c.Cloud.APIKey, credentials.TrimKey(getenv("CLOUDSTACK_API_KEY")))
-		c.Cloud.SecretKey = cmp.Or(c.Cloud.SecretKey, credentials.TrimKey(getenv("CLOUDSTACK_SECRET_KEY")))
 	}
 	return nil
 }
@@ -115,7 +122,7 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err
 	}
-	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Cloud.CAFile, cfg.CAFile)
+	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Flags["ca-file"], cfg.CAFile)
 	given := *c
 	defer func() { c.AdminPassword = "" }()
 	for first := true; ; first = false {
@@ -201,23 +208,28 @@ func ask(ctx context.Context, e *engine.Env, to *string, q prompt.Question) (err
 
 // askURL asks for the API's URL where it is missing, and judges it.
 func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string) error) error {
-	if err := ask(ctx, e, &c.Cloud.APIURL, prompt.Question{
+	url := c.Merge().APIURL
+	given := url
+	if err := ask(ctx, e, &url, prompt.Question{
 		Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 		Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
 	}); err != nil {
 		return err
 	}
-	if err := checkURL(c.Cloud.APIURL); err != nil {
+	if err := checkURL(url); err != nil {
 		return report.Usage("--"+err.Error(), "give the URL of the API")
+	}
+	if given == "" {
+		c.Answer("api-url", url)
 	}
 	return nil
 }
 
 // Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes cluster:
 // those of a cloud-config, a login or keys. Without any it returns what secret finds.
-func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
-	config, admin := cloudconfig.Default(), c.byAdmin()
-	switch given := &c.Cloud; {
+func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.Context) (*access.Cloud, error)) (*access.Cloud, error) {
+	admin := c.byAdmin()
+	switch given := c.Given(); {
 	case admin:
 	case given.APIKey+given.SecretKey == "":
 		found, err := secret(ctx)
@@ -231,11 +243,11 @@ func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.C
 	if err := c.askURL(ctx, e, checkURL); err != nil {
 		return nil, err
 	}
-	out := &cloud.Cloud{Config: overlay(&config, &c.Cloud), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
+	out := &access.Cloud{Config: c.Merge(), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
 	if !admin {
 		return out.Open()
 	}
-	client, end, err := c.LogIn(ctx, e, &config)
+	client, end, err := c.LogIn(ctx, e, out.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -254,22 +266,22 @@ const (
 
 // askSource decides where the keys come from.
 func (r *run) askSource(ctx context.Context) error {
-	switch {
+	switch given := r.Given(); {
 	case r.Source != "":
 		return nil
 	case r.FromPredecessor:
-	case r.Cloud.APIKey+r.Cloud.SecretKey != "":
+	case given.APIKey+given.SecretKey != "":
 		r.Source = SourceKeys
 		return nil
 	case r.byAdmin():
 		r.Source = SourceAdmin
 		return nil
-	case r.secret.Exists && r.Cloud.APIURL == "" && (r.secret.Problem == nil || !r.OverwriteSecret):
+	case r.secret.Exists && (r.secret.Problem == nil || !r.OverwriteSecret):
 		r.Source = SourceSecret
-		r.Progress.Info("using the credentials in Secret %s/%s", r.secret.Namespace, r.secret.Name)
+		r.Progress.Info("using the credentials in Secret %s", r.secret)
 		return nil
 	}
-	cfg, from, err := takeover.FindCredentials(ctx, r.Cluster.Kube, r.controllers.Predecessors)
+	text, from, err := access.OfPredecessor(ctx, r.Cluster.Kube, r.controllers.Predecessors)
 	if !r.FromPredecessor {
 		choices := []prompt.Choice{
 			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
@@ -294,15 +306,21 @@ func (r *run) askSource(ctx context.Context) error {
 	// Its settings count where no flag says otherwise. The keys are verified as other keys are.
 	r.Progress.Info("credentials of the other provider: %s", from)
 	r.Source, r.FromPredecessor = SourceKeys, true
-	cfg.CAFile = "" // of its Pod
-	r.Cloud = *overlay(cfg, &r.Cloud)
+	r.File = text
+	if file := r.Given().CAFile; file != "" && r.Flags["ca-file"] == "" {
+		r.Progress.Warn("ca-file %s is in the other provider's Pod; give the certificates with --ca-file FILE", file)
+		found := ""
+		if r.Found != nil {
+			found = r.Found.CAFile
+		}
+		r.Answer("ca-file", found)
+	}
 	return nil
 }
 
 // askKeys asks for the controller's keys until CloudStack takes them.
 func (r *run) askKeys(ctx context.Context) error {
-	k := &r.Cloud
-	for given := *k; ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
+	for k, given := r.Given(), r.Given(); ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
 		for _, q := range []struct {
 			to         *string
 			name, flag string
@@ -321,12 +339,14 @@ func (r *run) askKeys(ctx context.Context) error {
 			}
 			*q.to = credentials.TrimKey(*q.to)
 		}
+		r.Answer("api-key", k.APIKey)
+		r.Answer("secret-key", k.SecretKey)
 		if !r.Interactive || given.APIKey != "" && given.SecretKey != "" {
 			return nil
 		}
-		api, err := cloudapi.NewClient(r.cloudConfig())
+		api, err := cloudapi.NewClient(r.Merge())
 		if err == nil {
-			err = credentials.CheckKeys(ctx, k.APIURL, api)
+			err = credentials.CheckKeys(ctx, r.Merge().APIURL, api)
 		}
 		switch {
 		case err == nil:
@@ -341,7 +361,7 @@ func (r *run) askKeys(ctx context.Context) error {
 // askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. The answer is judged
 // by the plan of the user there.
 func (r *run) askOwner(ctx context.Context, owner string) error {
-	project, domain := r.Cloud.ProjectID, r.Domain
+	project, domain := r.Answers["project-id"], r.Domain
 	_, err := r.Prompt.Ask(ctx, prompt.Question{
 		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project", Default: owner,
 		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
@@ -350,9 +370,10 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 			if err := notEmpty(answer); err != nil {
 				return err
 			}
-			r.Cloud.ProjectID, r.Domain, r.Account = project, domain, ""
+			r.Answer("project-id", project)
+			r.Domain, r.Account = domain, ""
 			if name, ok := strings.CutPrefix(answer, "project/"); ok {
-				r.Cloud.ProjectID = name
+				r.Answer("project-id", name)
 			} else if i := strings.LastIndex(answer, "/"); i > 0 {
 				r.Domain, r.Account = answer[:i], answer[i+1:]
 			} else {
@@ -374,7 +395,7 @@ func (r *run) ownerOfNodes(ctx context.Context) string {
 		return ""
 	}
 	for _, p := range credentials.AdminPlaces(ctx, r.admin) {
-		if len(check.Lost(r.nodes, inZone(p.VMs, r.Cloud.Zone))) > 0 {
+		if len(check.Lost(r.nodes, inZone(p.VMs, r.Merge().Zone))) > 0 {
 			continue
 		}
 		if p.Project != "" {
@@ -387,7 +408,7 @@ func (r *run) ownerOfNodes(ctx context.Context) string {
 
 // askZone offers the zones where there is a choice.
 func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
-	if r.Cloud.Zone != "" || !r.Interactive {
+	if r.Merge().Zone != "" || !r.Interactive {
 		return nil
 	}
 	zones, err := api.ListZones(ctx)
@@ -401,9 +422,10 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 	for i := range zones {
 		choices = append(choices, prompt.Choice{Value: zones[i].Name})
 	}
-	r.Cloud.Zone, err = r.Prompt.Ask(ctx, prompt.Question{
+	zone, err := r.Prompt.Ask(ctx, prompt.Question{
 		Message: "Zone of the cluster's VMs", Choices: choices, Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
 	})
+	r.Answer("zone", zone)
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -34,9 +35,8 @@ import (
 // Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero
 // values are asked for on a terminal, or have the default that the comment names.
 type Config struct {
-	// Cloud is what is wanted of the controller's cloud-config: URL, keys (SourceKeys), project, zone, region, cluster ID.
-	Cloud  cloudstack.Config
-	Source Source // where the controller's keys come from
+	access.Layers        // what is wanted of the controller's cloud-config; Found is read from the cluster
+	Source        Source // where the controller's keys come from
 
 	// SourceAdmin: a login, or an administrator's keys.
 	AdminUser, AdminPassword, AdminDomain string
@@ -87,7 +87,7 @@ type run struct {
 	// Found in the cluster.
 	nodes       []corev1.Node
 	kept        map[string]any // values that the release keeps
-	secret      *credentials.Secret
+	secret      *access.Secret
 	made        *credentials.Made
 	controllers *family.Controllers
 	placement   string // where the Pods with the keys run
@@ -101,7 +101,7 @@ type run struct {
 	ends   []func()
 
 	// Decided before the cluster is changed. Without the controller's credentials newSecret and taints are nil.
-	newSecret *credentials.SecretPlan
+	newSecret *access.SecretPlan
 	taints    *taint.Plan
 	order     *takeover.Plan  // nil where no other provider is there. Its Services are compared once there are credentials
 	taker     *takeover.Taker // of order, with its Services; nil before

@@ -23,7 +23,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/rights"
@@ -216,7 +216,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 		}}}}}
 	}
 	o := e.keys(t)
-	secret := o.Cloud.SecretKey
+	secret := o.Answers["secret-key"]
 	require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
 		Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
@@ -243,7 +243,7 @@ func TestPrivateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	o := e.keys(t)
-	o.Cloud.APIURL, o.Cloud.CAFile = server.URL+"/client/api", ca
+	o.Answers["api-url"], o.Flags = server.URL+"/client/api", access.Settings{"ca-file": ca}
 	e.install(t, o)
 	e.install(t, Config{Values: e.Releases.Release().Values})
 }
@@ -267,9 +267,9 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 			e.install(t, o)
 			for range 3 {
 				e.rotate(t)
-				keys, calls := e.Secret(t, credentials.SecretName), made()
+				keys, calls := e.Secret(t, access.SecretName), made()
 				e.install(t, o)
-				require.Equal(t, keys, e.Secret(t, credentials.SecretName), "the Secret is not changed")
+				require.Equal(t, keys, e.Secret(t, access.SecretName), "the Secret is not changed")
 				require.Equal(t, calls, made(), "no user and no keys are made")
 			}
 			require.Equal(t, users, e.cloud.Ledger().Count("createUser"), "rotations take two users in turn")

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/testenv"
@@ -61,7 +62,7 @@ func TestUserIsRemoved(t *testing.T) {
 
 	e.uninstall(t, false)
 	require.ElementsMatch(t, before, e.names(t), "the account was there before")
-	require.Nil(t, e.Secret(t, credentials.SecretName))
+	require.Nil(t, e.Secret(t, access.SecretName))
 	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
 	e.install(t, e.admin())
@@ -90,7 +91,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			before := e.names(t)
 			e.Releases.Err = errors.New("no chart today")
 			o := e.admin()
-			o.Account, o.Cloud.ProjectID = "", "p"
+			o.Account, o.Answers["project-id"] = "", "p"
 			require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "no chart today")
 			for _, want := range []string{
 				`Made in CloudStack: role "csccm-kubeadm", account "csccm-`,

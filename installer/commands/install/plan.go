@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
@@ -44,7 +44,7 @@ func (r *run) detect(ctx context.Context) error {
 		distribution, _, err = r.Cluster.Distribution(ctx, r.nodes)
 	}
 	if err == nil {
-		r.secret, err = credentials.ReadSecret(ctx, kube, namespace)
+		r.secret, err = access.SecretOfValues(ctx, r.Cluster, r.chartValues())
 	}
 	if err == nil {
 		r.made, err = credentials.ReadMade(ctx, kube, namespace)
@@ -176,7 +176,7 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 // planRelease decides what is to be done with the release.
 func (r *run) planRelease(ctx context.Context) error {
 	if r.caPEM != nil {
-		r.setDefault("caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
+		r.setDefault("caBundle", map[string]any{"configMapName": access.CAConfigMap})
 	}
 	r.request = helm.ApplyRequest{
 		Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install",
@@ -210,8 +210,8 @@ func (r *run) planTakeover(ctx context.Context) error {
 	}
 	r.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{
-		Env: r.Env, Cloud: &cloud.Cloud{Client: r.api, Config: r.config},
-		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.Cloud.ClusterID},
+		Env: r.Env, Cloud: &access.Cloud{Client: r.api, Config: r.config},
+		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.config.ClusterID},
 	}
 	found, err := t.Detect(ctx)
 	if err == nil {
@@ -244,7 +244,7 @@ func (r *run) consent(ctx context.Context) error {
 
 // planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials are known.
 func (r *run) planNodes(ctx context.Context) (err error) {
-	if r.newSecret, err = credentials.PlanSecret(r.secret, r.config); err != nil {
+	if r.newSecret, err = access.PlanSecret(r.secret, r.config); err != nil {
 		return err
 	}
 	if r.taints, err = r.taintPlan(ctx); err != nil || r.SkipTaint {
@@ -292,13 +292,13 @@ func (r *run) overwrites() error {
 	case r.OverwriteSecret:
 	case r.newSecret == nil && r.user != nil && r.user.NewKeys && r.secret.Exists:
 		differences = "it would hold the new user's keys"
-	case r.newSecret != nil && r.newSecret.Action == credentials.SecretOverwrite:
+	case r.newSecret != nil && r.newSecret.Action == access.SecretOverwrite:
 		differences = strings.Join(r.newSecret.Differences, "; ")
 	}
 	if differences == "" {
 		return nil
 	}
-	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", r.secret.Namespace, r.secret.Name, differences),
+	return report.Usage(fmt.Sprintf("Secret %s exists and differs: %s", r.secret, differences),
 		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
 }
 
@@ -311,14 +311,14 @@ func (r *run) shown() *engine.Plan {
 			out.Add("CloudStack", s, nil)
 		}
 	}
-	secret := &credentials.SecretPlan{Action: credentials.SecretCreate}
+	secret := &access.SecretPlan{Action: access.SecretCreate}
 	switch {
 	case r.newSecret != nil:
 		secret = r.newSecret
 	case r.secret.Exists:
 		secret.Action = "keep, or overwrite where it differs,"
 	}
-	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, r.secret.Namespace, r.secret.Name), nil, secret.Differences...)
+	out.Add("Secret", fmt.Sprintf("%s %s", secret.Action, r.secret), nil, secret.Differences...)
 	from := ""
 	if r.action == actionUpgrade {
 		from = " from " + r.was.ChartVersion
@@ -355,7 +355,7 @@ func (r *run) confirm(ctx context.Context) error {
 			return err
 		}
 	}
-	nothing := r.newSecret.Action == credentials.SecretKeep && r.action == actionKeep && r.order == nil && !r.pending() && r.caPEM == nil &&
+	nothing := r.newSecret.Action == access.SecretKeep && r.action == actionKeep && r.order == nil && !r.pending() && r.caPEM == nil &&
 		(r.SkipTaint || len(r.taints.Order) == 0)
 	if err := r.consent(ctx); err != nil || r.Yes || nothing {
 		return err

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 )
@@ -62,7 +63,7 @@ func TestInstallFromPredecessor(t *testing.T) {
 			require.Contains(t, e.Stderr.String(), "credentials of the other provider: Secret kube-system/"+tc.secret+
 				" of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL)
 			e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
-			require.Contains(t, string(e.Secret(t, credentials.SecretName)[credentials.SecretKey]), keys.APIKey)
+			require.Contains(t, string(e.Secret(t, access.SecretName)[access.SecretKey]), keys.APIKey)
 			_, again, _ := strings.Cut(e.Stdout.String(), "The same again:")
 			require.NotContains(t, again, "predecessor", "its Secret may go with it; the keys are in our own")
 			require.NotContains(t, again, "api-key")

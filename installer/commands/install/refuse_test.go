@@ -84,11 +84,11 @@ func TestInstallRefuses(t *testing.T) {
 				*o = Config{}
 			}, "Secret kube-system/cloudstack-secret", "correct the Secret", 2},
 			"the key in the Secret expired": {func(t *testing.T, e *env, o *Config) {
-				e.putKeys(t, o.Cloud.APIKey, o.Cloud.SecretKey)
+				e.putKeys(t, o.Answers["api-key"], o.Answers["secret-key"])
 				*o = Config{}
 				e.expire(t)
 			}, "does not accept the API keys", "check both keys", 1},
-			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Cloud.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
+			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Answers["api-url"] = "ftp://x" }, "--api-url", "give the URL", 2},
 			"another label for the Pods": {func(_ *testing.T, _ *env, o *Config) {
 				o.Values = map[string]any{"nameOverride": "cloud"}
 			}, "chart values: nameOverride: csccm finds the controller by the label app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
@@ -97,7 +97,7 @@ func TestInstallRefuses(t *testing.T) {
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
 			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
-				e.putKeys(t, o.Cloud.APIKey, o.Cloud.SecretKey)
+				e.putKeys(t, o.Answers["api-key"], o.Answers["secret-key"])
 				*o = Config{Account: "k8s"}
 			}, "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
 			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
@@ -115,7 +115,7 @@ func TestInstallRefuses(t *testing.T) {
 			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Config) {
 				o.Account, o.CreateAccount = "nobody", true
 			}, `there is no account "nobody"`, "--project", 2},
-			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Cloud.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Answers["zone"] = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
 			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
@@ -126,7 +126,7 @@ func TestInstallRefuses(t *testing.T) {
 				"do not delete any Node: run `csccm install` with the account", 3,
 			},
 			"a project without the nodes": {func(_ *testing.T, _ *env, o *Config) {
-				o.Account, o.Cloud.ProjectID = "", "p"
+				o.Account, o.Answers["project-id"] = "", "p"
 			}, "3 of 3 nodes have no VM in project p, zone zone-1", "do not delete any Node", 3},
 		},
 	} {

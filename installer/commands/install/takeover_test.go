@@ -18,7 +18,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/testenv"
@@ -46,8 +46,8 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 	cfg := e.cloud.Config(t, leftby.Account)
 	cfg.RateLimit, cfg.RateBurst = 1000, 1000
 	for _, o := range objects {
-		if s, is := o.(*corev1.Secret); is && s.Name == credentials.SecretName {
-			s.Data = map[string][]byte{credentials.SecretKey: cfg.Render()}
+		if s, is := o.(*corev1.Secret); is && s.Name == access.SecretName {
+			s.Data = map[string][]byte{access.SecretKey: cfg.Render()}
 		}
 		require.NoError(t, e.Kube.Tracker().Add(o))
 	}
@@ -127,7 +127,7 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	o := Config{AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm", OverwriteSecret: true}
-	o.Cloud.APIURL = e.cloud.URL
+	o.Answer("api-url", e.cloud.URL)
 	err := e.installer(t, o).Run(t.Context())
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)

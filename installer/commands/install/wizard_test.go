@@ -8,14 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/installer/cloud/access"
 )
 
 // Keys that CloudStack does not take are asked for again, and so is one with a blank inside. Blanks around them are removed.
 func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	k := e.keys(t).Cloud
+	keys := e.keys(t)
+	k := keys.Given()
 	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
 	e.install(t, Config{})
 	require.Contains(t, e.Stderr.String(), "API key has blanks or control characters in it")
@@ -30,7 +31,7 @@ func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.Answers("", "", "password", "k8s")
-	err := e.installer(t, Config{Source: SourceAdmin, Cloud: cloudstack.Config{Zone: "zone-9", APIURL: e.cloud.URL}}).Run(t.Context())
+	err := e.installer(t, Config{Source: SourceAdmin, Layers: access.Layers{Flags: access.Settings{"zone": "zone-9", "api-url": e.cloud.URL}}}).Run(t.Context())
 	require.ErrorContains(t, err, `there is no zone "zone-9"`)
 	require.Contains(t, e.Stderr.String(), "ok   Logging in to CloudStack at "+e.cloud.URL, "the login was a good one")
 }

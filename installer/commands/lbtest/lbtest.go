@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -107,7 +107,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	}
 	e.PodLogs = c.PodLog
 	t := &Tester{Env: e, Options: o, Ask: echo.Ask}
-	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
+	if cs, err := access.OfSecret(ctx, c, t.Release); err == nil { // else the caller may not read it: the address shows
 		defer cs.Close()
 		t.Cloud = cs.Client.Answers
 	}

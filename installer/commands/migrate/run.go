@@ -12,7 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -34,7 +34,7 @@ type migration struct {
 }
 
 // Run renames the rules of older providers, or goes back to the names that the Services keep.
-func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, undo bool) error {
+func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error {
 	m := &migration{Env: e, plan: e.NewPlan()}
 	var err error
 	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config); err != nil {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, undo bool) error {
 	})
 }
 
-func (m *migration) makePlan(ctx context.Context, cs *cloud.Cloud) error {
+func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 	var named []string
 	for i := range m.Rules {
 		if rules.ParseName(m.Rules[i].Name).Family != rules.FamilyForeign {

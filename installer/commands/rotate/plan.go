@@ -9,7 +9,7 @@
 // revoked, by registering one that nobody gets to know. Until that last step the way back is the old Secret. The next
 // rotation uses the first user again.
 //
-// How far a rotation came is written on the Secret itself, with its content (credentials.Rotation).
+// How far a rotation came is written on the Secret itself, with its content (access.Rotation).
 package rotate
 
 import (
@@ -18,10 +18,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/secretusers"
 )
 
 // Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.
@@ -33,7 +33,7 @@ type Plan struct {
 	From          string   `json:"from,omitempty"` // user of the old keys
 	To            string   `json:"to,omitempty"`   // user of the new keys
 	Steps         []string `json:"steps"`
-	*secretusers.Found
+	*access.Found
 	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
 	KeptFor []string `json:"keptFor"`
 	Stays   []string `json:"stays,omitempty"` // old keys that --finish may not revoke
@@ -49,8 +49,8 @@ type Plan struct {
 
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
-	s, record := r.Secret.Object, credentials.RotationOf(r.Secret.Object)
-	p := &Plan{SchemaVersion: 1, DryRun: r.DryRun, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
+	record := access.RotationOf(r.Secret.Object)
+	p := &Plan{SchemaVersion: 1, DryRun: r.DryRun, Secret: r.Secret.String(), Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *run) newPlan(ctx context.Context) error {
 
 // next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
 // one. A user that somebody else may work with is never taken: its keys would end.
-func next(holder string, users []cloudapi.User, mine func(name string) bool, record credentials.Rotation) string {
+func next(holder string, users []cloudapi.User, mine func(name string) bool, record access.Rotation) string {
 	for _, name := range []string{record.To, record.Spare} {
 		if mine(name) {
 			return name
@@ -123,7 +123,7 @@ func (r *run) show(report.Style) string {
 	}
 	fmt.Fprintf(&b, head, p.Secret, p.Account)
 	section(&b, "", p.Steps)
-	section(&b, "These keys are used by:\n", cloudapi.Names(p.Users, func(u *secretusers.User) string {
+	section(&b, "These keys are used by:\n", cloudapi.Names(p.Users, func(u *access.User) string {
 		return fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs])
 	}))
 	section(&b, "Not looked at:\n", p.NotRead)

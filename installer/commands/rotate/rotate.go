@@ -15,13 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/secretusers"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -54,7 +53,7 @@ func (o *Options) Validate() error {
 
 type run struct {
 	*engine.Env
-	*cloud.Cloud // with the keys that the Secret held at first
+	*access.Cloud // with the keys that the Secret held at first
 	Options
 
 	admin   *cloudapi.Client
@@ -68,7 +67,7 @@ type run struct {
 
 // Run rotates the keys.
 func Run(ctx context.Context, e *engine.Env, o Options) error {
-	cs, err := cloud.OfSecret(ctx, e.Cluster)
+	cs, err := access.OfSecret(ctx, e.Cluster, e.Release)
 	if err != nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func (r *run) steps() (steps []engine.Step) {
 
 // change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the run is
 // stopped.
-func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Secret, record *credentials.Rotation)) (*corev1.Secret, error) {
+func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Secret, record *access.Rotation)) (*corev1.Secret, error) {
 	secrets := r.Cluster.Kube.CoreV1().Secrets(r.Secret.Namespace)
 	var changed *corev1.Secret
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
@@ -159,7 +158,7 @@ func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Se
 				return err
 			}
 			s = s.DeepCopy()
-			record := credentials.RotationOf(s)
+			record := access.RotationOf(s)
 			edit(s, &record)
 			record.Write(s)
 			changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: manager})
@@ -170,13 +169,13 @@ func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Se
 }
 
 // record changes the record alone.
-func (r *run) record(ctx context.Context, edit func(record *credentials.Rotation)) error {
-	_, err := r.change(ctx, recordManager, func(_ *corev1.Secret, record *credentials.Rotation) { edit(record) })
+func (r *run) record(ctx context.Context, edit func(record *access.Rotation)) error {
+	_, err := r.change(ctx, recordManager, func(_ *corev1.Secret, record *access.Rotation) { edit(record) })
 	return err
 }
 
 // begin names the user on the Secret, so that a run that ends here is continued with the same one.
-func (r *run) begin(record *credentials.Rotation) { record.To = r.plan.To }
+func (r *run) begin(record *access.Rotation) { record.To = r.plan.To }
 
 // makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context, note engine.Note) error {
@@ -244,9 +243,9 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("Secret %s", r.plan.Secret)
 	next := *r.Secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
-	written, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *credentials.Rotation) {
-		r.old = bytes.Clone(s.Data[credentials.SecretKey])
-		s.Data[credentials.SecretKey] = next.Render()
+	written, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *access.Rotation) {
+		r.old = bytes.Clone(s.Data[r.Secret.Key])
+		s.Data[r.Secret.Key] = next.Render()
 		record.From, record.To = r.plan.From, ""
 		record.Replaced(r.plan.From, r.Secret.Config.APIKey)
 	})
@@ -260,8 +259,8 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 
 // writeBack puts the old keys into the Secret again.
 func (r *run) writeBack(ctx context.Context) error {
-	_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *credentials.Rotation) {
-		s.Data[credentials.SecretKey] = r.old
+	_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *access.Rotation) {
+		s.Data[r.Secret.Key] = r.old
 		record.From, record.To = "", r.plan.To
 	})
 	return err
@@ -271,7 +270,7 @@ func (r *run) writeBack(ctx context.Context) error {
 // Where nothing says so it is now: then all Pods are older.
 func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
 	for _, m := range s.ManagedFields {
-		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+credentials.SecretKey+`"`) && m.Time.After(latest) {
+		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+r.Secret.Key+`"`) && m.Time.After(latest) {
 			latest = m.Time.Time
 		}
 	}
@@ -282,7 +281,7 @@ func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
 }
 
 // keeps returns why old keys must still work, or what --finish would break.
-func (r *run) keeps(f *secretusers.Found) (why []string) {
+func (r *run) keeps(f *access.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
 	}
@@ -327,7 +326,7 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 		}
 	case len(keptFor) > 0:
 		r.plan.KeptFor = keptFor
-		return r.record(ctx, func(record *credentials.Rotation) { record.From, record.Spare = "", "" })
+		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", "" })
 	}
 	r.plan.KeptFor = []string{}
 	r.Progress.Step("Old keys of user %q", u.Username)
@@ -338,6 +337,6 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 		r.plan.Ended = append(r.plan.Ended, u.Username)
 		note("the old keys of user %q are revoked", u.Username)
 		r.Progress.Done("revoked")
-		return r.record(ctx, func(record *credentials.Rotation) { record.From, record.Spare = "", u.Username })
+		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", u.Username })
 	})
 }

@@ -22,6 +22,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -58,8 +59,8 @@ func newEnv(t *testing.T) *testEnv {
 		return p
 	}
 	env.kube = fakekube.New(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName},
-		Data:       map[string][]byte{credentials.SecretKey: env.config("k8s-owner").Render(), "other": []byte("kept")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName},
+		Data:       map[string][]byte{access.SecretKey: env.config("k8s-owner").Render(), "other": []byte("kept")},
 	}, testenv.Deployment(2), pod("p1"), pod("p2"))
 	users, err := env.sim.Admin(t).ListUsers(t.Context(), "")
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func newEnv(t *testing.T) *testEnv {
 		s := a.(ktesting.UpdateAction).GetObject().(*corev1.Secret)
 		now, err := env.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), s.Namespace, s.Name)
 		require.NoError(t, err)
-		if !bytes.Equal(now.(*corev1.Secret).Data[credentials.SecretKey], s.Data[credentials.SecretKey]) {
+		if !bytes.Equal(now.(*corev1.Secret).Data[access.SecretKey], s.Data[access.SecretKey]) {
 			env.changes.Add(1)
 			s.ManagedFields = []metav1.ManagedFieldsEntry{{ // as the API server does
 				Manager: keysManager, Time: &metav1.Time{Time: env.clock.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:cloud-config":{}}}`),
@@ -111,7 +112,7 @@ func reading(p *corev1.Pod, kind, name string) {
 	if kind != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
 	}
-	p.Spec.Volumes = []corev1.Volume{{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: credentials.SecretName}}}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}}}}
 	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "keys"}}}}
 }
 
@@ -170,9 +171,9 @@ func (env *testEnv) rotate(change func(*engine.Env, *Options)) {
 func (env *testEnv) secret() (*corev1.Secret, *cloudstack.Config) {
 	t := env.t
 	t.Helper()
-	s, err := env.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
+	s, err := env.kube.CoreV1().Secrets("kube-system").Get(t.Context(), access.SecretName, metav1.GetOptions{})
 	require.NoError(t, err)
-	cfg, err := cloudconfig.Parse(bytes.NewReader(s.Data[credentials.SecretKey]))
+	cfg, err := cloudconfig.Parse(bytes.NewReader(s.Data[access.SecretKey]))
 	require.NoError(t, err)
 	return s, cfg
 }
@@ -202,7 +203,7 @@ func TestRotate(t *testing.T) {
 	require.True(t, env.works(second))
 	require.False(t, env.works(first))
 	require.Equal(t, "kept", string(s.Data["other"]))
-	record := credentials.RotationOf(s)
+	record := access.RotationOf(s)
 	require.Equal(t, "k8s-owner", record.Spare)
 	require.Equal(t, "k8s-owner", record.Former[0].User)
 
@@ -211,7 +212,7 @@ func TestRotate(t *testing.T) {
 	s, third := env.secret()
 	require.True(t, env.works(third))
 	require.False(t, env.works(second))
-	require.Equal(t, "k8s-owner-2", credentials.RotationOf(s).Spare)
+	require.Equal(t, "k8s-owner-2", access.RotationOf(s).Spare)
 	require.Equal(t, 1, env.sim.Ledger().Count("createUser"))
 }
 
@@ -226,14 +227,14 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	require.Equal(t, 2, result.Pods)
 	require.Empty(t, result.Ended)
 	s, _ := env.secret()
-	require.Empty(t, credentials.RotationOf(s).Spare, "a user whose keys others may have is not taken unasked")
+	require.Empty(t, access.RotationOf(s).Spare, "a user whose keys others may have is not taken unasked")
 
 	env.out.Reset()
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
 	require.False(t, env.works(first))
 	s, second := env.secret()
 	require.True(t, env.works(second))
-	require.Equal(t, "k8s-owner", credentials.RotationOf(s).Spare)
+	require.Equal(t, "k8s-owner", access.RotationOf(s).Spare)
 	require.Contains(t, env.out.String(), "the old keys of k8s-owner are revoked\n")
 	env.out.Reset()
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
@@ -272,7 +273,7 @@ func TestRotateRefused(t *testing.T) {
 			s, cfg := env.secret()
 			require.Equal(t, first.APIKey, cfg.APIKey)
 			require.True(t, env.works(first))
-			require.Equal(t, "k8s-owner-2", credentials.RotationOf(s).To)
+			require.Equal(t, "k8s-owner-2", access.RotationOf(s).To)
 
 			// The next run takes the same user.
 			env.logs = takesOver
@@ -301,7 +302,7 @@ func TestRotateContinues(t *testing.T) {
 	require.Contains(t, stopped.Remedy(), "run the same command again")
 	require.True(t, env.works(first))
 	s, second := env.secret()
-	require.Equal(t, "k8s-owner", credentials.RotationOf(s).From)
+	require.Equal(t, "k8s-owner", access.RotationOf(s).From)
 	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }), "a rotation has not ended")
 
 	env.logs = func(string, int32) string { return saysWorks }

@@ -13,10 +13,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/secretusers"
 )
 
 // What a workload needs to work with new keys.
@@ -32,10 +31,10 @@ var needsText = map[string]string{
 }
 
 // look reads what works with the old keys.
-func (r *run) look(ctx context.Context) (*secretusers.Found, error) {
+func (r *run) look(ctx context.Context) (*access.Found, error) {
 	keys := cloudapi.Names(r.plan.ends, func(u *cloudapi.User) string { return u.APIKey })
 	r.hide = append(r.hide, keys...)
-	f, err := secretusers.Find(ctx, r.Cluster.Kube, r.Secret.Namespace, r.Secret.Name, credentials.SecretKey, keys)
+	f, err := r.Secret.Users(ctx, r.Cluster.Kube, keys)
 	if err != nil {
 		return nil, r.Cluster.Explain(err)
 	}
@@ -44,7 +43,7 @@ func (r *run) look(ctx context.Context) (*secretusers.Found, error) {
 }
 
 // judge says what each workload needs, and adds those that use a copy.
-func judge(f *secretusers.Found, release string) {
+func judge(f *access.Found, release string) {
 	for i := range f.Users {
 		u := &f.Users[i]
 		u.Needs = reloads
@@ -61,7 +60,7 @@ func judge(f *secretusers.Found, release string) {
 }
 
 // inUse returns what would stop working without the old keys. changed is when the Secret was changed; zero is in the future.
-func inUse(f *secretusers.Found, changed time.Time) []string {
+func inUse(f *access.Found, changed time.Time) []string {
 	out := []string{}
 	for i := range f.Users {
 		u, old := &f.Users[i], 0

@@ -14,9 +14,8 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/secretusers"
 )
 
 const namespace = "kube-system"
@@ -47,12 +46,12 @@ func TestJudge(t *testing.T) {
 		"not all are the controller's": {"ccm", []corev1.Pod{other, controller}, restart},
 		"a DaemonSet":                  {"ccm", []corev1.Pod{other}, restart},
 	} {
-		f := &secretusers.Found{Users: secretusers.Of(tc.pods, namespace, credentials.SecretName)}
+		f := &access.Found{Users: access.UsersOf(tc.pods, namespace, access.SecretName)}
 		judge(f, tc.release)
 		require.Len(t, f.Users, 1, name)
 		require.Equal(t, tc.needs, f.Users[0].Needs, name)
 	}
-	f := &secretusers.Found{Copies: []secretusers.Copy{{Users: secretusers.Of([]corev1.Pod{other}, namespace, credentials.SecretName)}}}
+	f := &access.Found{Copies: []access.Copy{{Users: access.UsersOf([]corev1.Pod{other}, namespace, access.SecretName)}}}
 	judge(f, "ccm")
 	require.Equal(t, update, f.Users[0].Needs)
 }
@@ -63,19 +62,19 @@ func TestInUse(t *testing.T) {
 	at := func(seconds int) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second))}}
 	}
-	use := func(needs string, pods ...*corev1.Pod) secretusers.Found {
-		u := secretusers.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Needs: needs, Pods: pods}
-		return secretusers.Found{Users: []secretusers.User{u}}
+	use := func(needs string, pods ...*corev1.Pod) access.Found {
+		u := access.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Needs: needs, Pods: pods}
+		return access.Found{Users: []access.User{u}}
 	}
 	old := []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"}
 	withCopy := use(update, at(-5))
-	withCopy.Copies = []secretusers.Copy{{Namespace: "x", Name: "y", Keys: []string{"a", "b"}}}
+	withCopy.Copies = []access.Copy{{Namespace: "x", Name: "y", Keys: []string{"a", "b"}}}
 	for name, tc := range map[string]struct {
-		f       secretusers.Found
+		f       access.Found
 		changed time.Time
 		want    []string
 	}{
-		"nothing":            {secretusers.Found{}, changed, []string{}},
+		"nothing":            {access.Found{}, changed, []string{}},
 		"it reloads":         {use(reloads, at(-5)), changed, []string{}},
 		"older":              {use(restart, at(-5), at(5)), changed, old},
 		"of the same second": {use(restart, at(0), at(1)), changed, old},

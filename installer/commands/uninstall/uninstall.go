@@ -23,7 +23,7 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -32,7 +32,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rollout"
-	"github.com/csccm/csccm/installer/kube/secretusers"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -57,11 +56,12 @@ type run struct {
 	Options
 	plan     *engine.Plan
 	steps    []engine.Step
-	deployed bool         // there is a release
-	refusal  error        // why load balancers keep the controller
-	owner    *cloud.Cloud // with the controller's keys; nil without
-	ends     bool         // the keys of the Secret end
-	secret   bool         // the Secret is deleted
+	deployed bool           // there is a release
+	refusal  error          // why load balancers keep the controller
+	owner    *access.Cloud  // with the controller's keys; nil without
+	keys     *access.Secret // that the release reads
+	ends     bool           // the keys of the Secret end
+	secret   bool           // the Secret is deleted
 	closers  []func()
 }
 
@@ -172,16 +172,16 @@ func (u *run) services(ctx context.Context) (err error) {
 func (u *run) credentials(ctx context.Context) error {
 	core, ns := u.Cluster.Kube.CoreV1(), u.Cluster.Namespace
 	maps, secrets := core.ConfigMaps(ns), core.Secrets(ns)
-	_, noSecret := secrets.Get(ctx, credentials.SecretName, metav1.GetOptions{})
-	_, noCA := maps.Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
+	_, noSecret := secrets.Get(ctx, u.keys.Name, metav1.GetOptions{})
+	_, noCA := maps.Get(ctx, access.CAConfigMap, metav1.GetOptions{})
 	for _, c := range []struct {
 		what, name string
 		err        error
 		ends       bool // it is of no more use
 		delete     func(ctx context.Context, name string, o metav1.DeleteOptions) error
 	}{
-		{"Secret", credentials.SecretName, noSecret, u.ends, secrets.Delete},
-		{"ConfigMap", credentials.CAConfigMap, noCA, false, maps.Delete},
+		{"Secret", u.keys.Name, noSecret, u.ends, secrets.Delete},
+		{"ConfigMap", access.CAConfigMap, noCA, false, maps.Delete},
 	} {
 		text := fmt.Sprintf("%s %s/%s", c.what, ns, c.name)
 		switch {
@@ -208,7 +208,7 @@ func (u *run) others(ctx context.Context) error {
 	if u.ends {
 		values = append(values, u.owner.Config.APIKey)
 	}
-	found, err := secretusers.Find(ctx, u.Cluster.Kube, u.Cluster.Namespace, credentials.SecretName, credentials.SecretKey, values)
+	found, err := u.keys.Users(ctx, u.Cluster.Kube, values)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (u *run) others(ctx context.Context) error {
 		}
 	}
 	for i := range found.Copies {
-		if c := &found.Copies[i]; c.Namespace != u.Cluster.Namespace || c.Name != credentials.SecretName {
+		if c := &found.Copies[i]; c.String() != u.keys.String() {
 			who = append(who, "Secret "+c.String())
 		}
 	}
@@ -252,8 +252,11 @@ func (u *run) cloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if u.keys, err = access.SecretOf(ctx, u.Cluster, u.Release); err != nil {
+		return err
+	}
 	var unusable *report.Error
-	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
+	u.owner, err = access.OfSecret(ctx, u.Cluster, u.Release)
 	switch {
 	case err == nil:
 		u.closers = append(u.closers, u.owner.Close)

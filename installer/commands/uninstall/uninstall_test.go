@@ -17,6 +17,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/cloud-provider/service/helpers"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -30,10 +31,10 @@ import (
 
 func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName}
+	meta := metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.SecretName}
 	e := testenv.New(t, append(objects,
 		&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"cloud-config": []byte("canary")}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.CAConfigMap}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.CAConfigMap}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://1"}},
 	)...)
 	e.Releases.Kept = []helm.Release{{Name: "cloudstack-ccm", Revision: 2, Status: "deployed", ChartVersion: "1.0.0"}}
@@ -44,8 +45,8 @@ func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
 func hasKeys(t *testing.T, e *testenv.Env, cloud *testenv.Cloud) *cloudapi.Client {
 	t.Helper()
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName},
-		Data:       map[string][]byte{credentials.SecretKey: cloud.Config(t, "").Render()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.SecretName},
+		Data:       map[string][]byte{access.SecretKey: cloud.Config(t, "").Render()},
 	}
 	_, err := e.Kube.CoreV1().Secrets(testenv.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
 	require.NoError(t, err)
@@ -77,7 +78,7 @@ func TestUninstall(t *testing.T) {
 	}
 	before := nodes()
 	require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
-	require.NotNil(t, e.Secret(t, credentials.SecretName))
+	require.NotNil(t, e.Secret(t, access.SecretName))
 	require.Equal(t, before, nodes(), "nodes are not touched")
 	require.Nil(t, e.Releases.Release())
 	for _, want := range []string{
@@ -93,7 +94,7 @@ func TestUninstall(t *testing.T) {
 	e.Stdout.Reset()
 	e.Output = "json"
 	require.NoError(t, Run(t.Context(), e.Env, Options{DeleteSecret: true}))
-	require.Nil(t, e.Secret(t, credentials.SecretName))
+	require.Nil(t, e.Secret(t, access.SecretName))
 	var p engine.Plan
 	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
 	require.Equal(t, []string{"deleted Secret kube-system/cloudstack-secret", "deleted ConfigMap kube-system/cloudstack-ca"}, p.Done)
@@ -179,15 +180,15 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 	t.Parallel()
 	driver := testenv.ReadyPod("csi-0")
 	driver.Labels = map[string]string{"app": "csi"}
-	driver.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: credentials.SecretName}}}}
+	driver.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}}}}
 	e := newEnv(t, driver)
 	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
 	testenv.RequireRefusal(t, err, "nothing was changed: others work with these credentials: Pod kube-system/csi-0", "leave out --delete-secret", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
-	require.NotNil(t, e.Secret(t, credentials.SecretName))
+	require.NotNil(t, e.Secret(t, access.SecretName))
 	require.NoError(t, Run(t.Context(), e.Env, Options{}))
 	require.Nil(t, e.Releases.Release())
-	require.NotNil(t, e.Secret(t, credentials.SecretName))
+	require.NotNil(t, e.Secret(t, access.SecretName))
 }
 
 // A Secret elsewhere with the same keys keeps the user: its keys would end.
@@ -249,5 +250,5 @@ func TestUninstallOfAManifest(t *testing.T) {
 	e.Releases.Kept = nil
 	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
 	testenv.RequireRefusal(t, err, "nothing was changed: Deployment kube-system/", "csccm template | kubectl delete -f -", report.ExitCheckFailed)
-	require.NotNil(t, e.Secret(t, credentials.SecretName))
+	require.NotNil(t, e.Secret(t, access.SecretName))
 }

@@ -55,6 +55,8 @@ type Config struct {
 	FormerClusterIDs []string
 	// LBMode is the mode of Services that choose none by annotation; "" means auto.
 	LBMode string
+	// Ignored are keys of another provider, for which csccm has no use.
+	Ignored []string
 	// CABundle is a second PEM file, from a flag; it has no key.
 	CABundle string
 }
@@ -99,6 +101,9 @@ func (c *Config) Warnings() []string {
 			shown = "no path"
 		}
 		w = append(w, fmt.Sprintf("api-url has %s; CloudStack usually serves its API at %s", shown, APIPath))
+	}
+	for _, name := range c.Ignored {
+		w = append(w, name+" is a key of another provider and has no effect")
 	}
 	if c.SSLNoVerify {
 		w = append(w, "ssl-no-verify is on: whoever is on the way to CloudStack can read and change everything; use ca-file")

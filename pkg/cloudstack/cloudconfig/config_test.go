@@ -66,7 +66,11 @@ former-cluster-ids = kubernetes, 5f2c ,,kubernetes
 		"off":                                   {configHead + "ssl-no-verify = off\n", base},
 		"the last one counts":                   {configHead + "zone = a\nzone = b\n", with(func(c *Config) { c.Zone = "b" })},
 		"automatic":                             {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
-		"unlimited":                             {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
+		"keys of another provider": {configHead + "api-rate-limit-qps = 2.5\napi-rate-limit-burst = 5\nasync-job-timeout = 90\n", with(func(c *Config) {
+			c.RateLimit, c.RateBurst, c.JobTimeout = 2.5, 5, 90*time.Second
+		})},
+		"another provider without a limit": {configHead + "api-rate-limit-qps = 0\napi-rate-limit-burst =\n", with(func(c *Config) { c.RateLimit = 0 })},
+		"unlimited":                        {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +169,11 @@ func TestConfigWarnings(t *testing.T) {
 	require.Empty(t, (&Config{APIURL: "https://h/client/api"}).Warnings())
 	require.Empty(t, (&Config{APIURL: "https://h/client/api/"}).Warnings())
 	require.Contains(t, (&Config{APIURL: "https://h"}).Warnings()[0], "no path")
+	c, err := Parse(strings.NewReader(configHead + "vm-cache-ttl = 30\napi-rate-limit-burst = 0\n"))
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"vm-cache-ttl is a key of another provider and has no effect", "api-rate-limit-burst is a key of another provider and has no effect",
+	}, c.Warnings())
 	w := (&Config{APIURL: "https://h/client", SSLNoVerify: true}).Warnings()
 	require.Len(t, w, 2)
 	require.Contains(t, w[0], "/client/api")
@@ -189,6 +198,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(bytes.NewReader(cfg.Render()))
+		cfg.Ignored = nil // they are not written
 		require.NoError(t, err, "rendered: %q", cfg.Render())
 		requireSameConfig(t, cfg, again)
 	})

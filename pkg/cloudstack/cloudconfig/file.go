@@ -21,22 +21,22 @@ const maxSize = 1 << 20 // bytes
 // Section and key names are read in any case. Values are read as by ini.Unquote, so that keys may hold # and ;. Errors
 // name the line where they can, and never repeat a value.
 func Parse(r io.Reader) (*Config, error) {
-	cfg, err := parse(r)
-	if err != nil {
+	cfg := Default()
+	if err := cfg.Read(r); err != nil {
 		return nil, fmt.Errorf("cloud-config: %w", err)
 	}
-	return cfg, nil
+	return &cfg, nil
 }
 
-func parse(r io.Reader) (*Config, error) {
+// Read is Parse for a file over what cfg has.
+func (c *Config) Read(r io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(text) > maxSize {
-		return nil, errors.New("is larger than 1 MiB")
+		return errors.New("is larger than 1 MiB")
 	}
-	cfg := Default()
 	found := false
 	for i, l := range ini.Scan(string(text)) {
 		var err error
@@ -47,47 +47,81 @@ func parse(r io.Reader) (*Config, error) {
 		case l.Kind == ini.Section:
 			err = fmt.Errorf("unknown section [%s]; there is only [Global]", shown(l.Name))
 		case l.Kind == ini.Bare && strings.EqualFold(l.Name, "ssl-no-verify"):
-			cfg.SSLNoVerify = true // as gcfg reads it
+			c.SSLNoVerify = true // as gcfg reads it
 		case l.Kind != ini.Key:
 			err = errors.New("is neither [Global] nor key = value nor a comment")
 		case !found:
 			err = fmt.Errorf("key %s stands above any section; write [Global] above it", shown(l.Name))
 		default:
-			err = cfg.set(strings.ToLower(l.Name), l.Value)
+			err = c.set(strings.ToLower(l.Name), l.Value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+			return fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	if !found {
-		return nil, errors.New("section [Global] is missing")
+		return errors.New("section [Global] is missing")
 	}
-	return &cfg, cfg.Validate()
+	return c.Validate()
 }
 
-// set reads one key.
+// others are keys of other providers for CloudStack, with ours for them; "" where csccm has none.
+var others = map[string]string{
+	"api-rate-limit-qps": "rate-limit", "api-rate-limit-burst": "rate-burst", "async-job-timeout": "job-timeout", "vm-cache-ttl": "",
+}
+
+// set reads one line of a file. An empty value counts as none.
 func (c *Config) set(name, raw string) error {
+	value, err := ini.Unquote(raw)
+	if ours, other := others[name]; other {
+		n, number := strconv.Atoi(value)
+		switch {
+		case ours == "" || ours == "rate-burst" && number == nil && n == 0: // without a limit there is no burst
+			c.Ignored = append(c.Ignored, name)
+			return nil
+		case ours == "job-timeout" && number == nil:
+			value += "s"
+		}
+		name = ours
+	}
+	k, unknown := lookup(name)
+	switch {
+	case unknown != nil:
+		return unknown
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case value == "":
+		return nil
+	}
+	return c.Set(k.name, value)
+}
+
+// Set sets a key to a value.
+func (c *Config) Set(name, value string) error {
+	k, err := lookup(name)
+	if err != nil {
+		return err
+	}
+	if err := k.set(c, value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// lookup finds a key by its name.
+func lookup(name string) (*key, error) {
 	var names []string
 	for i := range keys {
-		k := &keys[i]
-		if k.name != name {
-			names = append(names, k.name)
-			continue
+		if keys[i].name == name {
+			return &keys[i], nil
 		}
-		value, err := ini.Unquote(raw)
-		if err == nil && value != "" { // an empty value counts as none
-			err = k.set(c, value)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
+		names = append(names, keys[i].name)
 	}
 	const longest = 40 // no key is that long, and a misplaced value may have any length
 	if near := typo.Nearest(name, names, 2); len(name) <= longest && len(near) > 0 {
-		return fmt.Errorf("unknown key %s; did you mean %s?", shown(name), near[0])
+		return nil, fmt.Errorf("unknown key %s; did you mean %s?", shown(name), near[0])
 	}
-	return fmt.Errorf("unknown key %s; known are %s", shown(name), strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown key %s; known are %s", shown(name), strings.Join(names, ", "))
 }
 
 // shown quotes a name for an error text. A long one is probably a misplaced value, perhaps a secret.

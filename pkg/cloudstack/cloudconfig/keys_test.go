@@ -26,7 +26,7 @@ var samples = map[string]string{"api-url": "https://h/client/api", "ssl-no-verif
 // compared. A key or field that was added in part is named here.
 func TestKeysCoverConfig(t *testing.T) { //nolint:tparallel // the subtests gather what the end compares
 	t.Parallel()
-	fields := []string{"CABundle"} // from a flag
+	fields := []string{"CABundle", "Ignored"} // from a flag, and what has no key
 	for i := range keys {
 		k := &keys[i]
 		t.Run(k.name, func(t *testing.T) {

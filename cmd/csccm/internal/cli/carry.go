@@ -92,6 +92,7 @@ func typed(f *pflag.Flag) (words []string) {
 	list, ok := f.Value.(pflag.SliceValue)
 	switch {
 	case f.Value.Type() == "bool" && f.Value.String() == "false":
+		words = []string{"--" + f.Name + "=false"}
 	case f.Value.Type() == "bool":
 		words = []string{"--" + f.Name}
 	case f.Value.Type() == "stringArray":

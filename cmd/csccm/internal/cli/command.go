@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -198,7 +198,7 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 }
 
 // OnCloud connects to the cluster and to CloudStack, and runs body.
-func (g *Globals) OnCloud(ctx context.Context, body func(*engine.Env, *cloud.Cloud) error) error {
+func (g *Globals) OnCloud(ctx context.Context, body func(*engine.Env, *access.Cloud) error) error {
 	c, cs, err := g.Connect(ctx)
 	if err != nil {
 		return err
@@ -216,19 +216,19 @@ func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 }
 
 // Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A file
-// is judged first: that needs no network. Without credentials the cluster comes along with cloud.ErrNoCredentials.
-func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *cloud.Cloud, error) {
-	var cs *cloud.Cloud
+// is judged first: that needs no network. Without credentials the cluster comes along with access.ErrNoCredentials.
+func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *access.Cloud, error) {
+	var cs *access.Cloud
 	var err error
 	if g.CloudConfig != "" {
-		if cs, err = cloud.Of(ctx, nil, g.CloudConfig); err != nil {
+		if cs, err = access.Of(ctx, nil, g.Release, g.CloudConfig); err != nil {
 			return nil, nil, err
 		}
 	}
 	c, err := g.Cluster(ctx)
 	if err == nil && cs == nil {
-		cs, err = cloud.OfSecret(ctx, c)
-		if errors.Is(err, cloud.ErrNoCredentials) {
+		cs, err = access.OfSecret(ctx, c, g.Release)
+		if errors.Is(err, access.ErrNoCredentials) {
 			if wrong := ReleaseHere(ctx, c, cluster.DefaultRelease); wrong != nil {
 				return nil, nil, wrong
 			}

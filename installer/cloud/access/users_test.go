@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package secretusers_test
+package access_test
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/kube/secretusers"
+	"github.com/csccm/csccm/installer/cloud/access"
 )
 
 const secret = "cloudstack-secret"
@@ -77,7 +77,7 @@ func TestOf(t *testing.T) {
 		"it has ended": {pod: pod("p", "Job", "j", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
 		"elsewhere":    {pod: pod("p", "Job", "j", func(p *corev1.Pod) { p.Namespace = "default" })},
 	} {
-		users := secretusers.Of([]corev1.Pod{tc.pod}, "kube-system", secret)
+		users := access.UsersOf([]corev1.Pod{tc.pod}, "kube-system", secret)
 		if tc.owner == "" {
 			require.Empty(t, users, name)
 			continue
@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 		require.Len(t, users, 1, name)
 		require.Equal(t, tc.owner, users[0].String(), name)
 	}
-	users := secretusers.Of([]corev1.Pod{pod("b2", "DaemonSet", "b", nil), pod("a1", "DaemonSet", "a", nil), pod("b1", "DaemonSet", "b", mounted("x"))}, "kube-system", secret)
+	users := access.UsersOf([]corev1.Pod{pod("b2", "DaemonSet", "b", nil), pod("a1", "DaemonSet", "a", nil), pod("b1", "DaemonSet", "b", mounted("x"))}, "kube-system", secret)
 	require.Len(t, users, 2, "Pods of one owner are one user")
 	require.Equal(t, "a", users[0].Name)
 	require.Len(t, users[1].Pods, 2)
@@ -109,11 +109,11 @@ func TestCopies(t *testing.T) {
 	}
 	none := func(*corev1.Secret, string) bool { return false }
 	own := func(s *corev1.Secret, key string) bool { return s.Namespace == "kube-system" && key == "cloud-config" }
-	require.Equal(t, []secretusers.Copy{
+	require.Equal(t, []access.Copy{
 		{Namespace: "autoscaler", Name: "ini", Keys: []string{"a", "b"}},
 		{Namespace: "kube-system", Name: secret, Keys: []string{"csi"}},
 		{Namespace: "storage", Name: "plain", Keys: []string{"api-key"}},
-	}, secretusers.Copies(all, []string{"of no Secret", key}, own))
-	require.Len(t, secretusers.Copies(all, []string{key}, none)[1].Keys, 2)
-	require.Empty(t, secretusers.Copies(all, []string{""}, none), "an empty value is in nothing")
+	}, access.Copies(all, []string{"of no Secret", key}, own))
+	require.Len(t, access.Copies(all, []string{key}, none)[1].Keys, 2)
+	require.Empty(t, access.Copies(all, []string{""}, none), "an empty value is in nothing")
 }

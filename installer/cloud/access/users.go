@@ -3,7 +3,7 @@
 
 // Package secretusers finds what uses the content of a Secret: the Pods that refer to it, by their owner, and other
 // Secrets that hold a copy, with their Pods.
-package secretusers
+package access
 
 import (
 	"bytes"
@@ -56,15 +56,16 @@ type Found struct {
 	NotRead []string `json:"notLookedAt"`
 }
 
-// Find looks for the users of a Secret, and for copies of values in all namespaces. own is the key of the Secret's data in
-// which the values are no copy. Without values no copies are looked for.
-func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own string, values []string) (*Found, error) {
+// Users looks for the users of the Secret, and for copies of values in all namespaces. In the key that the controller
+// reads they are no copy. Without values no copies are looked for.
+func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []string) (*Found, error) {
+	namespace, secret, own := s.Namespace, s.Name, s.Key
 	core := kube.CoreV1()
 	pods, err := core.Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Users: Of(pods.Items, namespace, secret), Copies: []Copy{}, NotRead: []string{}}
+	f := &Found{Users: UsersOf(pods.Items, namespace, secret), Copies: []Copy{}, NotRead: []string{}}
 	if len(values) == 0 {
 		return f, nil
 	}
@@ -99,14 +100,14 @@ func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own
 		case err != nil:
 			return nil, err
 		default:
-			c.Users = Of(pods.Items, c.Namespace, c.Name)
+			c.Users = UsersOf(pods.Items, c.Namespace, c.Name)
 		}
 	}
 	return f, nil
 }
 
-// Of returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
-func Of(pods []corev1.Pod, namespace, secret string) []User {
+// UsersOf returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
+func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
 	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` + regexp.QuoteMeta(secret) + `"`)
 	out := []User{}

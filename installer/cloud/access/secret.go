@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package credentials
+package access
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // The Secret has upstream's name and key, so that a swap in either direction
@@ -35,32 +34,64 @@ const (
 // manager marks the objects that csccm made.
 const manager, managedByLabel = "csccm", "app.kubernetes.io/managed-by"
 
-// Secret is the controller's credentials as they stand in the cluster.
+// Secret is the controller's credentials as they are in the cluster.
 type Secret struct {
-	Namespace, Name string
-	Exists          bool
-	Config          *cloudstack.Config // nil when it does not exist or Problem is set
-	Problem         error              // why its cloud-config cannot be used
+	Namespace, Name, Key string // the controller reads this key of its data
+	Exists               bool
+	Config               *cloudstack.Config // nil when it does not exist or Problem is set
+	Problem              error              // why its cloud-config cannot be used
 
 	Object *corev1.Secret // as it was read; nil when it does not exist
 }
 
-// ReadSecret reads the Secret. A missing Secret and a broken cloud-config are
-// no errors; see Exists and Problem.
-func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string) (*Secret, error) {
-	s := &Secret{Namespace: namespace, Name: SecretName}
-	object, err := kube.CoreV1().Secrets(namespace).Get(ctx, SecretName, metav1.GetOptions{})
+func (s *Secret) String() string { return s.Namespace + "/" + s.Name }
+
+// SecretOf reads the Secret that a release's Pods mount. Where no release says otherwise it is the default one; an empty
+// release is any of the namespace.
+func SecretOf(ctx context.Context, c *cluster.Cluster, release string) (*Secret, error) {
+	name, key := "", ""
+	selector := metav1.ListOptions{LabelSelector: cluster.NameLabel + "=" + cluster.ChartName}
+	if release != "" {
+		selector = cluster.OfRelease(release)
+	}
+	all, err := cluster.Workloads(ctx, c.Kube, c.Namespace, selector)
+	if err != nil && !apierrors.IsForbidden(err) { // who may read the Secret alone has the default one
+		return nil, err
+	}
+	for i := range all {
+		for _, v := range all[i].Pod.Volumes {
+			if v.Name == SecretKey && v.Secret != nil && len(v.Secret.Items) > 0 { // as the chart mounts it
+				name, key = v.Secret.SecretName, v.Secret.Items[0].Key
+			}
+		}
+	}
+	return ReadSecret(ctx, c.Kube, c.Namespace, name, key)
+}
+
+// SecretOfValues reads the Secret that Pods with these chart values mount.
+func SecretOfValues(ctx context.Context, c *cluster.Cluster, values map[string]any) (*Secret, error) {
+	existing, _ := values["existingSecret"].(map[string]any)
+	name, _ := existing["name"].(string)
+	key, _ := existing["key"].(string)
+	return ReadSecret(ctx, c.Kube, c.Namespace, name, key)
+}
+
+// ReadSecret reads a Secret; name and key have defaults. A missing Secret and a broken cloud-config are no errors; see
+// Exists and Problem.
+func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace, name, key string) (*Secret, error) {
+	s := &Secret{Namespace: namespace, Name: cmp.Or(name, SecretName), Key: cmp.Or(key, SecretKey)}
+	object, err := kube.CoreV1().Secrets(namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return s, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, SecretName, err)
+		return nil, fmt.Errorf("reading Secret %s: %w", s, err)
 	}
 	s.Exists, s.Object = true, object
-	if text, ok := object.Data[SecretKey]; !ok {
-		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
-	} else if s.Config, err = cloudconfig.Parse(bytes.NewReader(text)); err != nil {
-		s.Problem = fmt.Errorf("Secret %s/%s: %w", namespace, SecretName, err)
+	if text, ok := object.Data[s.Key]; !ok {
+		s.Problem = fmt.Errorf("Secret %s has no key %s", s, s.Key)
+	} else if s.Config, err = parse(text); err != nil {
+		s.Problem = fmt.Errorf("Secret %s: %w", s, err)
 	}
 	return s, nil
 }
@@ -113,7 +144,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if p.object.Data == nil {
 		p.object.Data = map[string][]byte{}
 	}
-	p.object.Data[SecretKey] = inPod.Render()
+	p.object.Data[s.Key] = inPod.Render()
 	return p, nil
 }
 

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package credentials
+package access
 
 import (
 	"crypto/sha256"
@@ -61,4 +61,12 @@ func fingerprint(apiKey string) string {
 func (s *Secret) HasReplaced(apiKey string) bool {
 	return s.Config != nil && apiKey != s.Config.APIKey &&
 		slices.ContainsFunc(RotationOf(s.Object).Former, func(f Former) bool { return f.Key == fingerprint(apiKey) })
+}
+
+// FormerUsers returns the users whose keys the Secret held before.
+func (s *Secret) FormerUsers() (names []string) {
+	for _, f := range RotationOf(s.Object).Former {
+		names = append(names, f.User)
+	}
+	return names
 }

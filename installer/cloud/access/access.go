@@ -1,0 +1,77 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access answers what csccm asks about the controller's access to CloudStack: in which Secret a release keeps its
+// cloud-config, what is in it, who else uses it, what it will hold, and how to work with it from here. It makes no call
+// to CloudStack.
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Cloud is CloudStack as the controller's own credentials see it.
+type Cloud struct {
+	Client *cloudapi.Client
+	Config *cloudstack.Config
+	From   string  // where the credentials came from, for people
+	Secret *Secret // that they came from; may be nil
+	Close  func()
+}
+
+// ErrNoCredentials means that there is neither a file nor a Secret.
+var ErrNoCredentials = errors.New("no CloudStack credentials")
+
+// Of returns CloudStack with the credentials of a cloud-config file, or of the release's Secret when file is "".
+func Of(ctx context.Context, c *cluster.Cluster, release, file string) (*Cloud, error) {
+	if file == "" {
+		return OfSecret(ctx, c, release)
+	}
+	text, err := ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return (&Cloud{Config: (&Layers{File: text}).Merge(), From: file, Close: func() {}}).Open()
+}
+
+// OfSecret returns CloudStack with the credentials of the release's Secret.
+func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, error) {
+	s, err := SecretOf(ctx, c, release)
+	switch {
+	case err != nil:
+		return nil, c.Explain(err)
+	case !s.Exists:
+		return nil, &report.Error{
+			What: fmt.Sprintf("Secret %s does not exist", s), Err: ErrNoCredentials, Code: report.ExitUsage,
+			Fix: "name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a command that takes it",
+		}
+	case s.Problem != nil:
+		return nil, &report.Error{
+			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
+			Fix: "correct the Secret, or run csccm install --overwrite-secret",
+		}
+	}
+	out := &Cloud{From: fmt.Sprintf("Secret %s", s), Secret: s}
+	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
+		return nil, c.Explain(err)
+	}
+	return out.Open()
+}
+
+// Open makes the client.
+func (c *Cloud) Open() (*Cloud, error) {
+	client, err := cloudapi.NewClient(c.Config)
+	if err != nil {
+		c.Close()
+		return nil, &report.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+	}
+	c.Client = client
+	return c, nil
+}
