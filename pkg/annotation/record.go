@@ -24,8 +24,7 @@ type AddressRecord struct {
 	NetworkID string `json:"network,omitempty"`
 	// Allocated is true when this controller (or, at takeover, its predecessor) acquired the address.
 	Allocated bool `json:"allocated,omitempty"`
-	// Tagged is true when ownership tags were set: their absence later means that
-	// the address was released and acquired again by somebody else.
+	// Tagged is true when ownership tags were set.
 	Tagged bool `json:"tagged,omitempty"`
 	// VPCID is the VPC of an address of a VPC; NetworkID then is the tier.
 	VPCID string `json:"vpc,omitempty"`
@@ -41,10 +40,12 @@ type AddressRecord struct {
 	// Opened are the ports that a firewall rule of the Service's may be open for, such as "tcp:80,443 udp:53":
 	// a rule whose creation got no answer is told by them from somebody else's.
 	Opened string `json:"opened,omitempty"`
-	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Forwards the ids of its port
-	// forwardings that carry no tags, with blanks between them.
+	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Targets the node ports that they may be
+	// forwarded to: both together prove a port forwarding whose creation got no answer, whatever the Service asks for by now.
 	Forwarded string `json:"forwarded,omitempty"`
-	Forwards  string `json:"forwards,omitempty"`
+	Targets   string `json:"targets,omitempty"`
+	// Forwards are the ids of the Service's port forwardings that carry no tags, with blanks between them.
+	Forwards string `json:"forwards,omitempty"`
 }
 
 // PendingAllocation is an acquisition whose outcome is not known.

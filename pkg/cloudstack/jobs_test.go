@@ -480,7 +480,7 @@ func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
 		"all ended meanwhile": {[]reply{jsonReply(200, `{"listasyncjobsresponse":{"count":2}}`)}, 0, 1},
 		"none":                {[]reply{jsonReply(200, `{"listasyncjobsresponse":{}}`)}, 0, 1},
 		"exactly a page":      {[]reply{page(0, 500, 500)}, 500, 1},
-		"two pages":           {[]reply{page(0, 500, 700), page(0, 500, 700), page(500, 700, 700)}, 700, 3},
+		"two pages":           {[]reply{page(0, 500, 700), page(0, 500, 700), page(499, 700, 700)}, 700, 3},
 	} {
 		f := newFakeAPI(func(n int, _ url.Values) reply { return c.pages[n-1] })
 		running, err := f.client(t).runningJobs(t.Context())

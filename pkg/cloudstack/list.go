@@ -54,44 +54,72 @@ func listTagged[T any](ctx context.Context, c *Client, command, object string, f
 }
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
+//
+// Each page after the first begins with entries of the one before. When an entry goes, those behind it move up, and the one at
+// a page's begin would be in no page at all, although the count is the same if another entry came.
 func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
 	p := maps.Clone(params)
 	if p == nil {
 		p = map[string]string{}
 	}
+
 	total, seen := -1, map[string]struct{}{}
-	size := c.currentPageSize()
-	for page := 1; page <= maxPages; page++ {
+	largest := c.currentPageSize()
+	for range maxPages {
+		page, size := nextPage(len(items), largest)
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
 		chunk, count, err := listPage[T](ctx, c, command, object, p)
 		if err != nil {
-			if page == 1 && c.learnPageSize(err, size) {
+			if len(items) == 0 && c.learnPageSize(err, largest) {
 				return listOnce(ctx, c, command, object, params, key)
 			}
 			return nil, "", err
 		}
-		if page > 1 && count >= 0 && total >= 0 && count != total {
+		if len(items) > 0 && count >= 0 && total >= 0 && count != total {
 			return nil, fmt.Sprintf("the count changed from %d to %d between two pages", total, count), nil
 		}
 		if count >= 0 {
 			total = count
 		}
+
+		again := items[min(len(items), (page-1)*size):] // what was read before
 		for i := range chunk {
 			k := key(&chunk[i])
-			if _, dup := seen[k]; dup {
-				return nil, "an entry came twice", nil
+			_, dup := seen[k]
+			if i < len(again) && k != key(&again[i]) || i >= len(again) && dup {
+				return nil, "an entry moved to another page", nil
 			}
 			seen[k] = struct{}{}
 		}
-		items = append(items, chunk...)
+		fresh := chunk[min(len(chunk), len(again)):]
+		items = append(items, fresh...)
+
 		switch {
 		case total >= 0 && len(items) >= total, total < 0 && len(chunk) < size:
 			return items, "", nil
-		case len(chunk) == 0:
+		case len(fresh) == 0:
 			return nil, fmt.Sprintf("the server counts %d entries but sent %d", total, len(items)), nil
 		}
 	}
 	return nil, fmt.Sprintf("more than %d pages", maxPages), nil
+}
+
+// nextPage returns the page that reaches the furthest of those that begin with an entry that was read. Where pages are too small
+// for that, it begins with the first that was not.
+func nextPage(read, largest int) (page, size int) {
+	page, size = read/largest+1, largest
+	if read == 0 {
+		return page, size
+	}
+
+	end := read
+	for s := largest; s > largest/2; s-- {
+		n := (read-1)/s + 1
+		if n*s > end && (n-1)*s < read {
+			page, size, end = n, s, n*s
+		}
+	}
+	return page, size
 }
 
 // listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and CloudStack

@@ -18,6 +18,7 @@ type PublicIP struct {
 	// AssociatedNetworkID is the guest network that it serves; empty for a VPC address without rules.
 	AssociatedNetworkID string            `json:"associatednetworkid"`
 	VPCID               string            `json:"vpcid"`
+	ProjectID           string            `json:"projectid"`
 	SourceNAT           bool              `json:"issourcenat"`
 	StaticNAT           bool              `json:"isstaticnat"`
 	Tags                map[string]string `json:"tags"`
@@ -86,6 +87,7 @@ type Tag struct {
 	ResourceID   string `json:"resourceid"`
 	Key          string `json:"key"`
 	Value        string `json:"value"`
+	ProjectID    string `json:"projectid"`
 }
 
 // ListTags lists tags. The server compares keys and values without regard to case.

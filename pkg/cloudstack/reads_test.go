@@ -65,8 +65,8 @@ func pagedVMs(n, maxSize int) func(int, url.Values) reply {
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ n, max, calls int }{
-		{0, 500, 1}, {1, 500, 1}, {499, 500, 1}, {500, 500, 1}, {501, 500, 2}, {1000, 500, 2}, {1001, 500, 3}, {2345, 500, 5},
-		{10, 3, 5}, // a server with default.page.size=3: one refusal, then four pages
+		{0, 500, 1}, {1, 500, 1}, {499, 500, 1}, {500, 500, 1}, {501, 500, 2}, {998, 500, 2}, {1000, 500, 3}, {1001, 500, 3}, {2345, 500, 5},
+		{10, 3, 6}, // a server with default.page.size=3: one refusal, then five pages
 	} {
 		t.Run(fmt.Sprintf("%d of at most %d", tc.n, tc.max), func(t *testing.T) {
 			t.Parallel()
@@ -97,13 +97,15 @@ func TestPagingNeverAnswersWithAPart(t *testing.T) {
 	}{
 		"a page is missing":                  {[]reply{vms(0, 500, 501), vms(0, 0, 501)}, KindTransient, "counts 501 entries but sent 500"},
 		"the only page is cut":               {[]reply{vms(0, 3, 10), vms(0, 0, 10)}, KindTransient, "counts 10 entries but sent 3"},
-		"a VM goes while the list is read":   {pages: []reply{vms(0, 500, 601), vms(500, 600, 600), vms(0, 500, 600), vms(500, 600, 600)}},
-		"an entry slips to the next page":    {pages: []reply{vms(0, 500, 600), vms(499, 599, 600), vms(0, 500, 600), vms(500, 600, 600)}},
+		"a VM goes while the list is read":   {pages: []reply{vms(0, 500, 601), vms(499, 600, 600), vms(0, 500, 600), vms(499, 600, 600)}},
+		"an entry slips to the next page":    {pages: []reply{vms(0, 500, 600), vms(498, 598, 600), vms(0, 500, 600), vms(499, 600, 600)}},
+		"one goes and another one comes":     {pages: []reply{vms(0, 500, 600), vms(500, 601, 600), vms(1, 501, 600), vms(500, 601, 600)}},
+		"pages that do not overlap":          {[]reply{vms(0, 500, 600), vms(501, 601, 600), vms(1, 501, 600), vms(501, 601, 600)}, KindTransient, "moved to another page"},
 		"an error on a later page":           {[]reply{vms(0, 500, 600), jsonReply(531, `{"x":{"errorcode":531}}`)}, KindNotPermitted, ""},
 		"recorded: no paging, cut at 3":      {[]reply{replay(recording(t, "smallpage.listVirtualMachines.no-paging"))}, KindTransient, "not complete"},
 		"recorded: past the end of the list": {[]reply{replay(recording(t, "listVirtualMachines.page99-size2"))}, KindTransient, "not complete"},
 		"it never comes to rest": {[]reply{
-			vms(0, 500, 601), vms(500, 600, 602), vms(0, 500, 603), vms(500, 600, 604), vms(0, 500, 605), vms(500, 600, 606),
+			vms(0, 500, 601), vms(499, 600, 602), vms(0, 500, 603), vms(499, 600, 604), vms(0, 500, 605), vms(499, 600, 606),
 		}, KindTransient, "the count changed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,16 +61,7 @@ func (p *Planner) CheckProject(ctx context.Context, req Request) error {
 	case err != nil && (!cloudstack.IsNotFound(err) || t.records.Empty()):
 		return err
 	}
-	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, t.Spec.Project)
-	if t.Spec.Project == "" {
-		names = "annotation " + annotation.Project + " is not set any more"
-	}
-	has, back := "project "+t.Project, "set the annotation to "+t.Project+" again"
-	if t.Project == "" {
-		has, back = "no project", "remove the annotation"
-	}
-	return plan.Refuse(plan.ReasonProjectChanged, names+", and the Service has an address in "+has+", which CloudStack cannot move",
-		back+", or delete and recreate the Service")
+	return plan.ProjectChanged(t.Spec.Project, t.Project)
 }
 
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.

@@ -116,6 +116,24 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 	return done, nil
 }
 
+// TaggedProjects returns the ids of all projects that the keys see and in which something has this cluster's tags; none where the
+// role may not list tags.
+func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
+	ids := sets.New[string]()
+	for _, cluster := range r.options.ClusterIDs() {
+		tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{Key: plan.TagCluster, Value: cluster, ProjectID: "-1"})
+		if err != nil {
+			return nil, permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
+		}
+		for i := range tags {
+			if tags[i].Value == cluster && tags[i].ProjectID != "" {
+				ids.Insert(tags[i].ProjectID)
+			}
+		}
+	}
+	return sets.List(ids), nil
+}
+
 // permitted returns an error, and nil for that of a command which the role does not allow.
 func permitted(err error) error {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {

@@ -44,7 +44,7 @@ type Options struct {
 	Project func(ctx context.Context, name string) (string, error)
 	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes old.
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
-	// VMs are the ids of all VMs with a NIC in a network; may be nil.
+	// VMs are the ids of all VMs with a NIC in a network, and those of Nodes for the empty network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
 	// Commands lists the commands that the role allows, by name; may be nil.
 	Commands func(ctx context.Context) (sets.Set[string], error)
@@ -118,8 +118,30 @@ type Planner struct {
 func NewPlanner(reader observe.Reader, o Options) *Planner {
 	o = o.withDefaults()
 	return &Planner{options: o, reader: reader, members: lru.New(16), observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
+		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
 	})}
+}
+
+// place names something that a project shows and that only the place shows in which a Service's objects were made: a VM in its
+// network, or the network itself; the VM of a Node if the network is not known.
+func (o Options) place(ctx context.Context, project, network string) (string, error) {
+	if o.VMs != nil {
+		if vms, err := o.VMs(ctx, project, network); err != nil || len(vms) > 0 {
+			return "VM " + strings.Join(vms[:min(1, len(vms))], ""), err
+		}
+	}
+	if network == "" {
+		return "", nil
+	}
+
+	n, err := o.Network(ctx, project, network, freshAge)
+	switch {
+	case cloudstack.IsNotFound(err), err == nil && n.Type == "Shared":
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return "network " + network, nil
 }
 
 // Preview is what the controller would do for a Service, found by reading alone.

@@ -136,7 +136,10 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			break
 		}
 	}
-	if t.Desired.Absent {
+	switch {
+	case t.work.Again:
+		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
+	case t.Desired.Absent:
 		return result, r.gone(ctx, t, len(result.Plan))
 	}
 	return r.served(ctx, t, result)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -27,7 +28,8 @@ type Memory struct {
 	readAt  time.Time // zero: this process has not looked at the Service
 	changes apply.Memory
 	// acls are the network ACL lists of actual, also when that is not known any more, see leavesACL.
-	acls []plan.ACL
+	acls   []plan.ACL
+	doubts evidence.Doubts // addresses that were found absent once
 	// done is the desired state that was last reached, and tried what plans since then change.
 	done     *plan.Desired
 	tried    plan.Changed
@@ -72,14 +74,14 @@ func once(notify func(plan.Notice)) func(plan.Notice) {
 func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	mem := cmp.Or(req.Memory, &Memory{})
 	if mem.changes.Releasing == nil {
-		mem.changes.Releasing = map[string]time.Time{}
+		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
 	}
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, since: req.Since, Query: observe.Query{
 		Subject: &plan.Subject{
 			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
 			Clusters: p.options.ClusterIDs(), Notify: once(req.Notify),
 		},
-		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs, ACLs: mem.acls,
+		Book: p.options.Book, Doubts: mem.doubts, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
 	if req.Absent {
 		t.since = p.options.Clock.Now() // what is removed does not depend on what was refused before
@@ -105,6 +107,9 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	if own == "" {
 		t.Project, err = p.options.Project(ctx, "")
 	}
+	if err == nil && t.records.Empty() && (len(req.Service.StatusIPs) > 0 || req.Service.Seen && !t.Known) {
+		err = p.findProject(ctx, t)
+	}
 	switch {
 	case req.Since.After(mem.readAt):
 		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
@@ -114,6 +119,21 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)
 	}
 	return t, err
+}
+
+// findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the project.
+func (p *Planner) findProject(ctx context.Context, t *task) error {
+	has, err := p.observer.ProjectOf(ctx, t.Service.UID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
+	case has == "" || has == t.Project:
+		return nil
+	case !t.Desired.Absent:
+		return plan.ProjectChanged(t.Spec.Project, has)
+	}
+	t.Project, t.OwnProject = has, has
+	return nil
 }
 
 // lock makes the task the only one that works on the addresses it knows: two
@@ -242,6 +262,13 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.Network, t.grants), plan.CheckACL(t.Desired, *t.mem.actual, steps))
 		if refusal != nil {
 			return nil, refusal
+		}
+		if plan.PutsOn(steps) && p.options.Clock.Since(t.mem.readAt) > freshAge {
+			// The address may have changed hands since it was read.
+			if err := p.observe(ctx, t, false); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		proof := slices.ContainsFunc(steps, func(s plan.Step) bool {
 			return s.Kind == plan.ReleaseAddress || s.Kind == plan.ForgetAddress

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -160,41 +161,48 @@ func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error
 		}
 		return true, nil
 	}
-	exists, err := m.existsByID(ctx, n, id)
-	if err != nil {
+	exists := m.exists(ctx, n, id)
+	if err := exists.Err(); err != nil {
 		m.report(n, err)
 		return false, err
 	}
-	if exists || m.outOfService.hold(n) {
+	if exists.Present() || m.outOfService.hold(n) {
 		return true, nil
 	}
 	m.guard.deleting(n)
-	klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
+	klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id, "proof", exists.Proof())
 	return false, nil
 }
 
-func (m *Nodes) existsByID(ctx context.Context, n *corev1.Node, id string) (bool, error) {
+// exists says what is known of a Node's VM.
+func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.Evidence {
 	for _, age := range []time.Duration{VMAge, MissAge} {
 		s, err := m.VMs.VMs(ctx, age)
 		if err != nil {
-			return false, fmt.Errorf("node %q: %w", n.Name, err)
+			return evidence.Unknown(fmt.Errorf("node %q: %w", n.Name, err))
 		}
 		if vm, ok := s.ByID(id); ok && !Gone(vm.State) {
-			return true, nil
+			return evidence.Present()
 		}
 		// Checked with the older list first, a lasting refusal costs no call.
 		if err := m.guard.check(s, m.List); err != nil {
-			return false, err
+			return evidence.Unknown(err)
 		}
 		if age == MissAge && s.Lacks(id) {
-			return false, nil // the server was asked for it a moment ago
+			return evidence.Absent("the server was asked for it a moment ago")
 		}
 	}
+
 	vm, found, err := m.VMs.VM(ctx, id)
-	if err != nil {
-		return false, fmt.Errorf("node %q: %w", n.Name, err)
+	switch {
+	case err != nil:
+		return evidence.Unknown(fmt.Errorf("node %q: %w", n.Name, err))
+	case !found:
+		return evidence.Absent("neither a list nor a question for its id shows it")
+	case Gone(vm.State):
+		return evidence.Absent("it is " + string(vm.State))
 	}
-	return found && !Gone(vm.State), nil
+	return evidence.Present()
 }
 
 // down reports whether the Node's VM is stopped or gone by two proofs: the server's answer for its id, and a complete

@@ -5,8 +5,11 @@ package node
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,6 +119,21 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 		}
 	}
 	return members, failed
+}
+
+// Ask asks for the VMs of Nodes by their ids that a list lacks, and returns the list with those that exist: a list may be short,
+// and a member leaves its rules on proof alone.
+func Ask(ctx context.Context, vms *inventory.Inventory, list *inventory.VMSnapshot, failed []Unmatched) (*inventory.VMSnapshot, error) {
+	for _, f := range failed {
+		missing, ok := errors.AsType[*NotFoundError](f.Err)
+		if !ok || missing.ID == "" || missing.State != "" || list.Lacks(missing.ID) {
+			continue
+		}
+		if _, _, err := vms.VM(ctx, missing.ID); err != nil {
+			return nil, fmt.Errorf("node %q: %w", f.Node.Name, err)
+		}
+	}
+	return cmp.Or(vms.LastVMs(), list), nil
 }
 
 func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ type player struct {
 	p       *Provider
 	stop    func()
 	metrics *prometheus.Registry     // of the controller that was started last
-	answer  atomic.Pointer[[]string] // in place of CloudStack's to listVirtualMachines, see around
+	answer  atomic.Pointer[[]string] // in place of CloudStack's, see around
 	silent  sync.Map                 // the nodes whose kubelets do not answer
 
 	mu     sync.Mutex
@@ -164,16 +165,43 @@ func (p *player) start() {
 	}
 }
 
+// allocated is when an address was acquired, in answers.
+var allocated = regexp.MustCompile(`"allocated":"[^"]+"`)
+
 // around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count is the
-// server's ("short") or their own ("without").
+// server's ("short") or their own ("without"). "no-addresses" shows no public address, "timezone" is a management server in
+// another time zone, "acquisition-failed" one that reports acquisitions as failed that took effect.
 func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 	res, err := send()
 	w := p.answer.Load()
-	if err != nil || w == nil || form.Get("command") != "listVirtualMachines" {
+	if err != nil || w == nil {
 		return res, err
 	}
 	var body []byte
-	switch kind := (*w)[0]; {
+	switch kind, command := (*w)[0], form.Get("command"); {
+	case kind == "timezone":
+		body, err = io.ReadAll(res.Body)
+		body = allocated.ReplaceAllFunc(body, func(text []byte) []byte {
+			at, err := time.Parse(`"allocated":"2006-01-02T15:04:05-0700"`, string(text))
+			require.NoError(p.t, err)
+			return at.In(time.FixedZone("", -5*3600)).AppendFormat(nil, `"allocated":"2006-01-02T15:04:05-0700"`)
+		})
+	case kind == "acquisition-failed":
+		body, err = io.ReadAll(res.Body)
+		var answer map[string]map[string]any
+		if command == "queryAsyncJobResult" && bytes.Contains(body, []byte(`"ipaddress":{`)) {
+			require.NoError(p.t, json.Unmarshal(body, &answer))
+			job := answer["queryasyncjobresultresponse"]
+			job["jobstatus"], job["jobresultcode"], job["jobresult"] = 2, 530, map[string]any{"errorcode": 530, "errortext": "Failed to assign ip address"}
+			body, err = json.Marshal(answer)
+		}
+	case kind == "no-addresses":
+		if command != "listPublicIpAddresses" {
+			return res, nil
+		}
+		body = []byte(`{"listpublicipaddressesresponse":{}}`)
+	case command != "listVirtualMachines":
+		return res, nil
 	case kind != "short" && kind != "without":
 		res.StatusCode, err = strconv.Atoi(kind)
 		body = []byte(strings.Join((*w)[1:], ""))

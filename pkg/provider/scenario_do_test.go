@@ -80,7 +80,7 @@ func (p *player) learn() {
 //	stop, start, restart SETTING, set SETTING     the controller, with another setting
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
-//	answer 502 TEXT, answer without w1 w2, answer short w1 w2 (until heal); see around
+//	answer 502 TEXT, answer without w1 w2, answer short w1 w2, answer no-addresses, answer timezone (until heal); see around
 //	kubelets w1 w2                                they renew their leases; silent w1: until heal it does not, nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
 //	acquire NAME [IP], release ADDRESS            as another user of the account

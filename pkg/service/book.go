@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -165,7 +166,7 @@ func (b *book) holders(address string) (out []plan.Holder) {
 	})
 	for _, e := range users {
 		h := e.Holder
-		h.Acquired = e.acquisitions[address]
+		h.Acquired = evidence.InstantOf(e.acquisitions[address])
 		out = append(out, h)
 	}
 	return out

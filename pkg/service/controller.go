@@ -76,6 +76,7 @@ type Controller struct {
 	orphanCount prometheus.Gauge
 	rounds      prometheus.Histogram
 	moves       *prometheus.CounterVec
+	tagged      []string  // projects with this cluster's tags; of the drift rounds alone
 	swept       time.Time // the last look for tags of deleted rules; of the drift rounds alone
 
 	mu      sync.Mutex

@@ -57,13 +57,21 @@ func (c *Controller) network(ctx context.Context, project, id string, maxAge tim
 	return loadbalancer.NetworkOf(&n), nil
 }
 
-// vmsOf are the ids of the VMs in a network.
+// vmsOf are the ids of the VMs in a network; those of Nodes, wherever they are, for none.
 func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]string, error) {
 	vms, err := c.inventoryByID(ctx, project).VMs(ctx, lbVMAge)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
+	if network == "" {
+		nodes, _ := c.deps.Nodes() // none while the cache is not filled
+		members, _ := c.members.Match(vms, nodes)
+		for i := range members {
+			out = append(out, members[i].VMID)
+		}
+		return out, nil
+	}
 	for _, vm := range vms.All() {
 		if slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network }) {
 			out = append(out, vm.ID)

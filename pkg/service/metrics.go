@@ -5,6 +5,7 @@ package service
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,8 +20,8 @@ func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backen
 		return
 	}
 	causes := map[string]failover.Cause{} // by VM
-	for i := range b.reach {
-		causes[b.reach[i].VMID] = b.unhealthy[b.reach[i].Node].Cause
+	for _, m := range slices.Concat(b.reach, b.leaving) {
+		causes[m.VMID] = b.unhealthy[m.Node].Cause
 	}
 	for i := range b.members {
 		causes[b.members[i].VMID] = cmp.Or(b.unhealthy[b.members[i].Node].Cause, failover.Spread)

@@ -40,7 +40,9 @@ type backends struct {
 	unhealthy map[string]failover.Problem
 	// members are the VMs of the nodes; reach is as in loadbalancer.Request.
 	members, reach []plan.Member
-	none           string // why no node serves, if so
+	// leaving are nodes that are about to be deleted, and to which ports may still be forwarded.
+	leaving []plan.Member
+	none    string // why no node serves, if so
 }
 
 // backends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
@@ -124,10 +126,8 @@ func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, 
 		b.reach = inZone(vms, all, w.spec.Zone)
 	}
 	if vms != nil && w.forwards {
-		// Ports may still be forwarded to nodes that are about to be deleted.
 		all, _ := c.deps.Nodes() // none while the cache is not filled
-		leaving, _ := c.members.Match(vms, filterNodes(all, failover.Leaving))
-		b.reach = append(b.reach, leaving...)
+		b.leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
 	}
 	return nil
 }
@@ -151,6 +151,12 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 	newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
 	if len(failed) > 0 && (c.deps.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
 		if vms, err = inv.VMs(ctx, time.Second); err != nil {
+			return nil, err
+		}
+		members, failed = c.members.Match(vms, nodes)
+	}
+	if len(failed) > 0 {
+		if vms, err = node.Ask(ctx, inv, vms, failed); err != nil {
 			return nil, err
 		}
 		members, failed = c.members.Match(vms, nodes)

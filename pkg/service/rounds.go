@@ -28,6 +28,7 @@ const sweepPeriod = time.Hour
 
 // runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
 func (c *Controller) runRounds(ctx context.Context) {
+	c.findProjects(ctx)
 	keys := c.lookForOrphans(ctx, c.deps.Clock.Now())
 	for {
 		for _, k := range keys {
@@ -67,8 +68,14 @@ func (c *Controller) Round(ctx context.Context) []Key {
 // lookForOrphans reports what the cluster's tags name and no Service has. It returns what the queue is to clean up.
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
-	total, complete := 0, true
+	total, complete, looked := 0, true, sets.New[string]()
 	for _, project := range c.knownProjects() {
+		// A Service may name a project by its name, and tags name it by its id.
+		if id, err := c.inventory(project).ProjectID(ctx); err == nil && looked.Has(id) {
+			continue
+		} else if err == nil {
+			looked.Insert(id)
+		}
 		list, err := c.reconciler.Orphans(ctx, project, since)
 		switch {
 		case project != "" && unknownProject(err): // a Service that names it is refused
@@ -141,6 +148,9 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	if !c.swept.IsZero() && now.Sub(c.swept) < sweepPeriod {
 		return
 	}
+	if !c.swept.IsZero() {
+		c.findProjects(ctx) // the first time was at the start
+	}
 	c.swept = now
 	for _, project := range c.knownProjects() {
 		n, err := c.reconciler.SweepTags(ctx, project)
@@ -151,6 +161,16 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 			klog.V(2).InfoS("Deleted the tags that CloudStack keeps of deleted load balancer rules", "rules", n)
 		}
 	}
+}
+
+// findProjects makes those projects known in which the cluster's tags are: no Service may name them any more.
+func (c *Controller) findProjects(ctx context.Context) {
+	found, err := c.reconciler.TaggedProjects(ctx)
+	if err != nil {
+		klog.ErrorS(err, "Projects with what the cluster has made could not be looked for; it is tried again in an hour")
+		return
+	}
+	c.tagged = found
 }
 
 // knownProjects are the configured project and those that Services with an address name, or Services have named.
@@ -165,5 +185,5 @@ func (c *Controller) knownProjects() []string {
 	for _, p := range c.projects.Keys() {
 		names.Insert(fmt.Sprint(p))
 	}
-	return sets.List(names)
+	return sets.List(names.Insert(c.tagged...))
 }

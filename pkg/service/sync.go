@@ -176,7 +176,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the rules have no members, and nobody is served"}
 		w.events.notice(*unserved)
 	}
-	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unhealthy)
+	req.Members, req.Reach, req.Leaving, req.Ineligible = b.members, b.reach, b.leaving, texts(b.unhealthy)
 	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
 		err := c.find(ctx, w, b, events{}, freshVMAge)
 		return b.members, b.reach, err

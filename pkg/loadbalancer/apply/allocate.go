@@ -15,12 +15,17 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const (
 	cmdAssociate  = "associateIpAddress"
 	cmdCreateTags = "createTags"
+
+	// clockSkew is how far the clocks of the management server and of the controller may be apart, with the time that an
+	// acquisition waits for others.
+	clockSkew = 10 * time.Minute
 )
 
 // allocate acquires an address, or takes one of a tier.
@@ -37,7 +42,7 @@ func (r *run) allocate(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	r.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
-	r.Actual.Find(got.ID).Acquired = got.Acquired
+	r.Actual.Find(got.ID).Acquired = evidence.InstantOf(got.Acquired)
 	r.made[plan.ResourcePublicIP] = append(r.made[plan.ResourcePublicIP], got.ID)
 	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has there.
 	return r.RecordServing(ctx, false)
@@ -112,18 +117,17 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
-	failed := cloudstack.IsKind(err, cloudstack.KindJobFailed)
-	broken := err != nil && !failed && job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
+	ended := cloudstack.IsKind(err, cloudstack.KindJobFailed) || job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
 	var ip *cloudstack.PublicIP
 	switch {
-	case err != nil && !failed && !broken:
+	case err != nil && !ended:
 		return none, err // not known yet: the record stays
 	case err == nil && id == "":
 		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
 	case err == nil && now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "":
 		ip = job.Acquired
 	default:
-		if ip, err = a.leftBy(ctx, w, p, id, broken, err); err != nil {
+		if ip, err = a.leftBy(ctx, w, p, id, err); err != nil {
 			return none, err
 		}
 	}
@@ -136,9 +140,10 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 	return rec, nil
 }
 
-// leftBy returns the address that a job left, or why there is none. A restart of the server breaks jobs off without undoing what
-// they did, and a job that failed may leave an address in state Allocating, which has to be freed. failure is the job's.
-func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, broken bool, failure error) (*cloudstack.PublicIP, error) {
+// leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a restart of the
+// server breaks jobs off without undoing what they did, and one that failed may have done its work, or left an address in state
+// Allocating, which has to be freed. failure is the job's.
+func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, failure error) (*cloudstack.PublicIP, error) {
 	ip := &cloudstack.PublicIP{}
 	if id != "" {
 		all := false
@@ -150,14 +155,17 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 			ip = &ips[0]
 		}
 	}
+
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
 	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && w.HeldByOther(ip.Address)
 	there := ip.State == plan.StateAllocated
-	if broken {
-		there = there && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
+	if failure != nil {
+		// The job acquires the address at its begin. What was acquired later is somebody else's.
+		late := evidence.InstantOf(ip.Allocated).Time().Sub(p.Since) > clockSkew
+		there = there && !late && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
 	}
 	switch {
-	case there && !foreign && (failure == nil || broken):
+	case there && !foreign:
 		return ip, nil
 	case failure != nil && ip.State == plan.StateAllocating:
 		if err := a.wait(ctx, cmdDisassociate)(a.API.Client.DisassociateIP(ctx, id)); err != nil {

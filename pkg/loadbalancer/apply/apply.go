@@ -193,7 +193,10 @@ func (r *Records) Save(ctx context.Context) error {
 
 // Keep drops the records of addresses other than these.
 func (r *Records) Keep(actual *plan.Actual) {
-	r.Addresses = slices.DeleteFunc(r.Addresses, func(rec annotation.AddressRecord) bool { return actual.Find(rec.ID) == nil })
+	r.Addresses = slices.DeleteFunc(r.Addresses, func(rec annotation.AddressRecord) bool {
+		a := actual.Find(rec.ID)
+		return a == nil || a.Lost
+	})
 }
 
 func (r *Records) set(rec annotation.AddressRecord) {
@@ -218,11 +221,11 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 		if w.Desired.Firewall && !a.Internal {
 			opened = w.Desired.Opened()
 		}
-		forwarded := w.Desired.Forwarded()
+		forwarded, targets := w.Desired.Forwarded(), w.Desired.Targets()
 		if !done || !a.Settled {
-			opened, forwarded = opened.Union(a.FirewallPorts), forwarded.Union(a.ForwardPorts)
+			opened, forwarded, targets = opened.Union(a.FirewallPorts), forwarded.Union(a.ForwardPorts), targets.Union(a.ForwardTargets)
 		}
-		a.FirewallPorts, a.ForwardPorts, a.Recorded = opened, forwarded, true
+		a.FirewallPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
 		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
 		w.Records.set(a.Record(w.OwnProject, w.Desired.NetworkID))
 	}

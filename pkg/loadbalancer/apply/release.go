@@ -24,8 +24,6 @@ const (
 	deletionGrace = 30 * time.Second
 	// deletionPause is the time between two reads.
 	deletionPause = 2 * time.Second
-	// releaseTries is how often a release is sent whose job broke on a deletion.
-	releaseTries = 3
 	// textRuleGone is what the server's job ends with: it asks a rule that was deleted meanwhile for its network.
 	textRuleGone = `LoadBalancerVO.getNetworkId()" because "lb" is null`
 )
@@ -37,8 +35,10 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 	for _, s := range steps {
 		switch a := actual.Find(s.AddressID); {
 		case s.Kind != plan.ReleaseAddress || a == nil:
-		case a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace:
-			return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
+		case a.State == plan.StateReleasing: // with its rules
+			if now.Sub(m.Releasing[a.ID]) < deletionGrace {
+				return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
+			}
 		case slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }):
 			deleting = &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
 		}
@@ -61,8 +61,8 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	r.follow(s, cmdDisassociate, submitted).ended = func(err error) error {
-		if err = r.releaseAgain(ctx, s, err); err != nil {
-			return err
+		if err != nil {
+			return r.releaseFailed(s, err)
 		}
 		r.effect(s, plan.Outcome{})
 		delete(r.Memory.Releasing, s.AddressID)
@@ -75,26 +75,19 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 	return nil
 }
 
-// releaseAgain handles the failure of a release's job. One that broke on a deletion is sent again at once: that
-// deletion has ended.
-func (r *run) releaseAgain(ctx context.Context, s plan.Step, err error) error {
-	for try := 1; err != nil && ruleGone(err); try++ {
-		if try == releaseTries {
-			err = errors.Join(err, &plan.WaitError{Message: "rules of address " + s.IP + " are still being deleted", After: deletionPause})
-			break
-		}
-		err = r.wait(ctx, cmdDisassociate)(r.API.Client.DisassociateIP(ctx, s.AddressID))
+// releaseFailed ends a release whose job failed. It is never sent again as it is: somebody may use the address by now.
+func (r *run) releaseFailed(s plan.Step, err error) error {
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok || e.Kind != cloudstack.KindJobFailed {
+		return err
 	}
-	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
-		r.Memory.Releasing[s.AddressID] = time.Time{} // it has ended
+	r.Memory.Releasing[s.AddressID] = time.Time{} // it has ended
+
+	if strings.Contains(e.Text, textRuleGone) {
+		r.Again = true // that deletion has ended
+		return nil
 	}
 	return err
-}
-
-// ruleGone reports whether a release failed because another job deleted a rule meanwhile.
-func ruleGone(err error) bool {
-	e, ok := errors.AsType[*cloudstack.Error](err)
-	return ok && e.Kind == cloudstack.KindJobFailed && strings.Contains(e.Text, textRuleGone)
 }
 
 // forget removes our tags and record from an address that stays. What others go on using keeps the mark that

@@ -11,92 +11,140 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// readAddress reads one address; found is false when it is not the account's (any more).
-func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address, found bool, err error) {
+// readAddress reads an address and what is on it. exists is about the address as the Service has it, or names it.
+func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address, exists evidence.Evidence, err error) {
 	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus, Settled: r.settled(c.ID)}
 	if c.recorded != nil {
-		a.Recorded, a.Allocated, a.Tagged, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Tagged, c.recorded.Sticky
-		a.FirewallPorts, a.ForwardPorts = annotation.ParsePorts(c.recorded.Opened), annotation.ParsePorts(c.recorded.Forwarded)
+		a.Recorded, a.Allocated, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Sticky
+		a.FirewallPorts = annotation.ParsePorts(c.recorded.Opened)
+		a.ForwardPorts, a.ForwardTargets = annotation.ParsePorts(c.recorded.Forwarded), annotation.ParsePorts(c.recorded.Targets)
 	}
-	if c.known != nil {
-		a = *c.known
-		a.Rules, a.Forwards, a.Firewall, a.Settled = nil, nil, nil, r.settled(c.ID)
-	} else if found, err = r.readFacts(ctx, &a, c); err != nil || !found || a.State == plan.StateReleasing {
-		// Whatever the record says: the address may have been released and be somebody else's by now.
-		return a, found, err
+
+	// Whatever the record says: the address may have been released and be somebody else's by now.
+	if exists, err = r.identify(ctx, &a, c); err != nil || !exists.Present() && !a.Lost {
+		return a, exists, err
 	}
+
 	if err := r.readRules(ctx, &a); err != nil {
-		return a, false, err
+		return a, exists, err
 	}
-	if r.Whole || r.mayHaveForwards(c) {
+	if r.Whole || a.Lost || r.mayHaveForwards(c) {
 		if err = r.readForwards(ctx, &a, c); err != nil {
-			return a, false, err
+			return a, exists, err
 		}
 	}
-	if a.VPCID == "" {
+	if a.VPCID == "" && a.State != plan.StateReleasing { // CloudStack lists no firewall rules of an address that is being released
 		if err := r.readFirewall(ctx, &a); err != nil {
-			return a, false, err
+			return a, exists, err
 		}
 	}
-	if c.known != nil && !a.SameAcquisition(c.known) {
-		c.known = nil
-		return r.readAddress(ctx, c)
-	}
+
 	// What was handed over belongs to those that use it.
 	a.Allocated = a.Allocated || r.unused[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
-	return a, true, nil
+	return a, exists, nil
 }
 
-// readFacts reads the address itself; found is false when it is not the account's, or not the Service's any more.
-func (r *reading) readFacts(ctx context.Context, a *plan.Address, c candidate) (found bool, err error) {
+// identify reads the address itself.
+func (r *reading) identify(ctx context.Context, a *plan.Address, c candidate) (evidence.Evidence, error) {
 	facts := c.facts
 	if facts == nil {
 		ips, err := r.address(ctx, a.ID)
-		if err != nil {
-			return false, fmt.Errorf("read address %s: %w", a.IP, err)
-		}
-		// A release that failed, or still runs, leaves an address in a state that only asking again for its release ends.
-		_, asked := r.Releasing[a.ID]
 		switch {
-		case len(ips) > 0 && ips[0].State != plan.StateReleasing && ips[0].State != plan.StateFree:
-			facts = &ips[0]
-		case a.Allocated && (asked && len(ips) == 0 || len(ips) > 0 && ips[0].State == plan.StateReleasing):
-			a.State = plan.StateReleasing
-			return true, nil
-		default: // another account's, or free
-			return false, nil
+		case err != nil:
+			return evidence.Evidence{}, fmt.Errorf("read address %s: %w", a.IP, err)
+		case len(ips) == 0:
+			return r.missing(ctx, c)
 		}
+		facts = &ips[0]
 	}
+
 	a.IP, a.NetworkID, a.VPCID, a.State = facts.Address, facts.AssociatedNetworkID, facts.VPCID, facts.State
 	a.SourceNAT, a.StaticNAT = facts.SourceNAT, facts.StaticNAT
-	a.Owner = r.owner(facts.Tags)
-	a.OwnTags = plan.PresentTagKeys(facts.Tags)
-	a.TaggedUID, a.TaggedService, a.Keeper = facts.Tags[plan.TagServiceUID], facts.Tags[plan.TagService], facts.Tags[plan.TagKeptBy]
-	cluster := facts.Tags[plan.TagCluster]
+	a.Acquired = evidence.InstantOf(facts.Allocated)
+	r.readTags(a, facts.Tags)
+
+	recorded := evidence.Instant("")
+	if c.recorded != nil {
+		recorded = evidence.InstantOf(c.recorded.Acquired)
+	}
+	switch {
+	case a.State == plan.StateFree:
+		return evidence.Absent("it is " + a.State), nil
+	case a.Owner == plan.Owned, recorded != "" && recorded == a.Acquired:
+	case recorded != "" && a.IP == r.Desired.Address: // the Service names it, whoever acquired it
+		a.Recorded, a.Allocated = false, false
+	case recorded != "":
+		a.Lost = true
+		a.Recorded, a.Allocated, a.InStatus = false, false, false
+		a.FirewallPorts, a.ForwardPorts, a.ForwardTargets = nil, nil, nil
+		return evidence.Absent("somebody else acquired it at " + string(a.Acquired)), nil
+	}
+
+	if a.Owner != plan.Owned && (a.Owner != plan.Unknown || recorded == "") {
+		a.Allocated = false // it is somebody else's, or the record does not say which acquisition it is about
+	}
+	if a.State == plan.StateReleasing && !a.Allocated {
+		return evidence.Absent("it is " + a.State), nil
+	}
+	return evidence.Present(), nil
+}
+
+// readTags says whose the address is by its tags.
+func (r *reading) readTags(a *plan.Address, tags map[string]string) {
+	a.Owner = r.owner(tags)
+	a.OwnTags = plan.PresentTagKeys(tags)
+	a.TaggedUID, a.TaggedService, a.Keeper = tags[plan.TagServiceUID], tags[plan.TagService], tags[plan.TagKeptBy]
+
 	// Another cluster may have had the same id as this one had formerly: the Service tells whose it is.
+	cluster := tags[plan.TagCluster]
 	formerly := slices.Contains(r.Clusters, cluster) && (a.TaggedUID == "" || r.Book.ByUID(a.TaggedUID) != nil)
 	a.ForeignCluster = cluster != "" && a.Owner != plan.Owned && cluster != r.Clusters[0] && !formerly
-	if c.recorded != nil && a.Owner != plan.Owned && c.recorded.Acquired != "" && c.recorded.Acquired != facts.Allocated {
-		return false, nil // it was released, and somebody else has acquired it since
-	}
-	a.Acquired, a.FormerCluster = facts.Allocated, a.Owner == plan.Owned && plan.Former(facts.Tags, r.Clusters)
+
 	switch {
 	case a.Owner == plan.Owned:
-		a.Tagged = true
-		a.Allocated = a.Allocated || facts.Tags[plan.TagAllocatedBy] == plan.ManagedBy
-	case plan.Unused(facts.Tags, r.Clusters):
+		a.Tagged, a.FormerCluster = true, plan.Former(tags, r.Clusters)
+		a.Allocated = a.Allocated || tags[plan.TagAllocatedBy] == plan.ManagedBy
+	case plan.Unused(tags, r.Clusters):
 		// Handed over by the Service that it was acquired for.
-		a.Owner, a.Tagged, a.Allocated = plan.Unknown, false, false
+		a.Owner, a.Allocated = plan.Unknown, false
 		r.unused[a.ID] = true
-	case a.Owner != plan.Unknown, a.Tagged, c.recorded == nil || c.recorded.Acquired == "":
-		// It is somebody else's, or lost its tags, or the record does not say which acquisition it is about.
-		a.Tagged, a.Allocated = false, false
 	}
-	return true, nil
+}
+
+// missing judges an address that CloudStack does not show when it is asked for by its id.
+func (r *reading) missing(ctx context.Context, c candidate) (evidence.Evidence, error) {
+	if c.recorded == nil && c.by == "" {
+		return evidence.Absent("nothing says that it is the Service's"), nil
+	}
+
+	contradicts := c.by
+	if contradicts == "" {
+		rules, err := r.findRules(ctx, r.fresh(c.ID), cloudstack.LoadBalancerRuleQuery{PublicIPID: c.ID},
+			func(l *cloudstack.LoadBalancerRule) bool { return l.PublicIPID == c.ID })
+		switch {
+		case err != nil && !cloudstack.IsNotFound(err):
+			return evidence.Evidence{}, fmt.Errorf("list load balancer rules of %s: %w", c.IP, err)
+		case len(rules) > 0:
+			contradicts = "load balancer rule " + rules[0].Name + " on it"
+		}
+	}
+
+	witness, network := "", ""
+	if c.recorded != nil {
+		network = c.recorded.NetworkID
+	}
+	if contradicts == "" {
+		var err error
+		if witness, err = r.Place(ctx, r.Project, network); err != nil {
+			return evidence.Evidence{}, fmt.Errorf("look for address %s: %w", c.IP, err)
+		}
+	}
+	return evidence.Missing(contradicts, witness), nil
 }
 
 func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
@@ -129,7 +177,7 @@ type candidate struct {
 	recorded *annotation.AddressRecord
 	inStatus bool
 	facts    *cloudstack.PublicIP
-	known    *plan.Address // as remembered, where that counts until its rules say otherwise
+	by       string // what of the Service's was found on it
 }
 
 // candidates has each address once.
@@ -190,7 +238,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	switch {
 	case len(r.Records.Addresses) == 0:
 		err = r.unrecorded(ctx, &out)
-	case r.Desired.Absent && !r.recall(out):
+	case r.Desired.Absent:
 		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
 		// an older one, which a user put back.
 		err = r.addTagged(ctx, &out)
@@ -203,24 +251,6 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	return out, err
 }
 
-// recall takes addresses from memory where that counts and has what the record has, all of it acquired for the Service by its
-// tags. What is on them is read in any case.
-func (r *reading) recall(list candidates) bool {
-	if r.Last == nil || len(r.Last.Addresses) != len(list) {
-		return false
-	}
-	for i := range list {
-		a := r.Last.Find(list[i].ID)
-		if a == nil || a.Owner != plan.Owned || !a.Allocated || a.Acquired != list[i].recorded.Acquired {
-			return false
-		}
-	}
-	for i := range list {
-		list[i].known = r.Last.Find(list[i].ID)
-	}
-	return true
-}
-
 func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	rules, err := r.findRules(ctx, r.shared != nil, cloudstack.LoadBalancerRuleQuery{Keyword: r.Service.LB},
 		func(l *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(l.Name, r.Service.LB) })
@@ -230,7 +260,8 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	for i := range rules {
 		// The keyword also matches parts of names and descriptions.
 		if _, _, _, own := plan.ParseOwnRuleName(r.Service.LB, rules[i].Name); own {
-			out.at(rules[i].PublicIPID).IP = rules[i].PublicIP
+			found := out.at(rules[i].PublicIPID)
+			found.IP, found.by = rules[i].PublicIP, "load balancer rule "+rules[i].Name+" on it"
 		}
 	}
 	if id := r.Spec.PredecessorAddress; id != "" {
@@ -255,7 +286,8 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	}
 	forwards, err := r.forwardsTagged(ctx)
 	for i := range forwards {
-		out.at(forwards[i].PublicIPID).IP = forwards[i].PublicIP
+		found := out.at(forwards[i].PublicIPID)
+		found.IP, found.by = forwards[i].PublicIP, "port forwarding "+forwards[i].ID+" on it"
 	}
 	return err
 }

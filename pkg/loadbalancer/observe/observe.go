@@ -6,8 +6,10 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -38,7 +41,9 @@ type Options struct {
 	// ClusterName is what older providers put into rules' names.
 	ClusterName string
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
-	VMs   func(ctx context.Context, project, networkID string) ([]string, error)
+	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	// Place names something of the cluster's that a project shows, such as the network; empty for nothing.
+	Place func(ctx context.Context, project, networkID string) (string, error)
 	Clock clock.PassiveClock
 	// Role takes what the reads show of the role and the server.
 	Role *cloudstack.Role
@@ -70,8 +75,8 @@ type Query struct {
 	// Records are those on the Service.
 	Records annotation.Records
 	Book    plan.Book
-	// Releasing are addresses whose release was asked for and not seen to succeed.
-	Releasing map[string]time.Time
+	// Doubts are addresses that were found absent once.
+	Doubts evidence.Doubts
 	// Last is what was last read and since written, where it still counts; else nil. Known means that the Service was observed
 	// before by this process.
 	Last  *plan.Actual
@@ -137,7 +142,7 @@ func (r *reading) warn(reason plan.Reason, message string) {
 
 // isNode reports whether a VM is a node that the Service has.
 func (r *reading) isNode(vm string) bool {
-	return slices.ContainsFunc(append(slices.Clip(r.Members), r.Reach...), func(m plan.Member) bool { return m.VMID == vm })
+	return slices.ContainsFunc(r.Nodes(), func(m plan.Member) bool { return m.VMID == vm })
 }
 
 // Observe reads what concerns a Service; begun is when the oldest of the reads began.
@@ -175,23 +180,65 @@ func (r *reading) read(ctx context.Context) error {
 	if err := r.readInternal(ctx); err != nil {
 		return err
 	}
+	if err := r.provePlace(ctx); err != nil {
+		return err
+	}
 	return r.readACLs(ctx)
 }
 
-// readAddresses reads addresses. lost reports whether one is gone that the record names.
+// provePlace makes sure that a deletion which finds nothing looks where the Service's objects were made. A record of a public
+// address is judged on its own, see missing.
+func (r *reading) provePlace(ctx context.Context) error {
+	if !r.Desired.Absent || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return !a.Internal || len(a.OwnRules()) > 0 }) {
+		return nil
+	}
+
+	network, proof := "", len(r.Records.Addresses) == 0 && len(r.Service.StatusIPs) > 0
+	for _, rec := range r.Records.Addresses {
+		if rec.Internal {
+			network, proof = rec.NetworkID, true
+		}
+	}
+	if !proof {
+		return nil
+	}
+
+	witness, err := r.Place(ctx, r.Project, network)
+	if err == nil {
+		err = evidence.Missing("", witness).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("address %s: %w", strings.Join(r.Service.StatusIPs, ", "), err)
+	}
+	return nil
+}
+
+// readAddresses reads addresses. lost reports whether the record names one that does not exist any more.
 func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool, err error) {
 	for i := range list {
-		a, found, err := r.readAddress(ctx, list[i])
+		c := &list[i]
+		a, exists, err := r.readAddress(ctx, *c)
 		if err != nil {
 			return lost, err
 		}
-		switch {
-		case found:
+
+		if c.recorded != nil && !r.Desired.Absent {
+			var wait time.Duration
+			if exists, wait = r.Doubts.Twice(c.ID, exists, r.Clock.Now()); wait > 0 {
+				return lost, &plan.WaitError{Message: fmt.Sprintf("address %s: %v", c.IP, exists.Err()), After: wait}
+			}
+		}
+		if err := exists.Err(); err != nil {
+			return lost, fmt.Errorf("address %s: %w", c.IP, err)
+		}
+
+		if exists.Present() || a.Lost {
 			r.actual.Addresses = append(r.actual.Addresses, a)
-		case list[i].recorded != nil:
+		}
+		if exists.Absent() && c.recorded != nil {
 			lost = true
 			if !r.Desired.Absent {
-				r.warn(plan.ReasonAddressLost, "address "+list[i].IP+" is gone from CloudStack")
+				r.warn(plan.ReasonAddressLost, "address "+c.IP+" is gone from CloudStack")
 			}
 		}
 	}

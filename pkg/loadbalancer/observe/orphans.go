@@ -64,6 +64,11 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	if err != nil {
 		return nil, err
 	}
+	unfinished, err := r.unfinished(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	ips = slices.Concat(ips, unfinished)
 	for i := range ips {
 		ip := &ips[i]
 		vpc = vpc || ip.VPCID != ""
@@ -102,6 +107,29 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil
+}
+
+// unfinished are the addresses whose release failed in an earlier process, and which no list shows: without rules nothing else
+// names them. They are looked for at the start of the process.
+func (r *reading) unfinished(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, error) {
+	if since.Sub(r.started) > time.Minute {
+		return nil, nil
+	}
+	all := false
+	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.Project, State: plan.StateReleasing, AllocatedOnly: &all})
+	if err != nil {
+		return nil, fmt.Errorf("list addresses that are being released: %w", err)
+	}
+	return ips, nil
+}
+
+// ProjectOf returns the project of an address that is tagged for a Service, of all projects that the keys see; empty for none.
+func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
+	ips, err := o.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: "-1", Tags: map[string]string{plan.TagServiceUID: uid}})
+	if err != nil || len(ips) == 0 {
+		return "", err
+	}
+	return ips[0].ProjectID, nil
 }
 
 // Lists returns the public addresses and the load balancer rules of a project, as read since.

@@ -211,7 +211,7 @@ func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 // primaryIn returns the addresses of the nodes' NICs in a network, by VM.
 func (r *reading) primaryIn(network string) map[string]string {
 	if r.primary[network] == nil {
-		r.primary[network] = plan.PrimaryAddresses(append(slices.Clip(r.Members), r.Reach...), network)
+		r.primary[network] = plan.PrimaryAddresses(r.Nodes(), network)
 	}
 	return r.primary[network]
 }
@@ -272,8 +272,13 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 	if r.mayHaveForwards(c) {
 		r.noForwards.Store(false)
 	}
-	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project},
-		cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project}, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
+	all := cloudstack.PortForwardingQuery{ProjectID: r.Project}
+	query := cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project}
+	if a.State == plan.StateReleasing {
+		query = all // CloudStack does not list those of one address that is being released
+	}
+	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
+	list = pick(list, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
@@ -296,10 +301,15 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, r.mark(in.Tags))
 	out.VM, out.Member, out.PrivatePort = cmp.Or(in.VMName, in.VMID), in.VMID, in.PrivatePort
-	// Its tags say whose it is, else the record: by its id, or by the port of one whose creation was not recorded, and that
-	// leads where only the Service's own would lead. Of a Service that is deleted no nodes are known.
-	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
-		r.Service.HasPort(in.Protocol, in.StartPort, in.PrivatePort) && (r.isNode(in.VMID) || r.Desired.Absent && len(r.Members)+len(r.Reach) == 0)
+	// Its tags say whose it is, else the record: by its id, or by the port and the node port of one whose creation was not
+	// recorded. A record of an older version has no node ports. Of a Service that is deleted no nodes are known.
+	byRecord := slices.Contains(recorded, in.ID)
+	if slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && len(a.ForwardTargets) > 0 {
+		byRecord = byRecord || slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
+	} else if slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) {
+		byRecord = byRecord || r.Service.HasPort(in.Protocol, in.StartPort, in.PrivatePort) &&
+			(r.isNode(in.VMID) || r.Desired.Absent && len(r.Nodes()) == 0)
+	}
 	own := out.Owner == plan.Owned || out.Owner == plan.Unknown && byRecord
 	switch {
 	case own && !a.ForeignCluster && out.StartPort == out.EndPort:

@@ -248,6 +248,14 @@ func (s Step) OnRule() bool { return s.Port != 0 && s.Protocol == "" }
 // OnForward reports whether the action works on a port forwarding.
 func (s Step) OnForward() bool { return s.Protocol != "" }
 
+// PutsOn reports whether steps put something new on an address that is there, which CloudStack knows by an id that stays the
+// same when the address changes hands. What is changed by an id of its own is gone then.
+func PutsOn(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool {
+		return s.AddressID != "" && !s.Internal && (s.Kind == TagAddress || s.Makes() != "" && s.Kind != AddMembers)
+	})
+}
+
 // removes returns the id of the item that the action removes; empty where it removes none.
 func (s Step) removes() string {
 	if s.Destructive() && s.Resource() != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
@@ -77,8 +78,10 @@ type Address struct {
 	Shared bool   `json:"shared,omitempty"`
 	// FormerCluster means that the tags name the cluster as it was called earlier.
 	FormerCluster bool `json:"formerCluster,omitempty"`
-	// Acquired is when the account acquired it, as CloudStack writes it.
-	Acquired string `json:"acquired,omitempty"`
+	// Acquired is when the account acquired it.
+	Acquired evidence.Instant `json:"acquired,omitempty"`
+	// Lost means that somebody else acquired it since the Service had it: it is only rid of what the Service has on it.
+	Lost bool `json:"lost,omitempty"`
 	// Allocated means that we acquired it, with proof.
 	Allocated bool `json:"allocated,omitempty"`
 	Tagged    bool `json:"tagged,omitempty"`
@@ -92,8 +95,10 @@ type Address struct {
 	HasStickiness bool `json:"sticky,omitempty"`
 	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
 	FirewallPorts annotation.PortSet `json:"opened,omitempty"`
-	// ForwardPorts are the ports that port forwardings of ours may have, by the Service's record.
-	ForwardPorts annotation.PortSet `json:"forwarded,omitempty"`
+	// ForwardPorts are the ports that port forwardings of ours may have, and ForwardTargets the node ports that they may lead to,
+	// by the Service's record.
+	ForwardPorts   annotation.PortSet `json:"forwarded,omitempty"`
+	ForwardTargets annotation.PortSet `json:"targets,omitempty"`
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
 	Settled bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
@@ -166,7 +171,7 @@ func (a Actual) Clone() Actual {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
 		addr.FirewallPorts = addr.FirewallPorts.Union(nil)
-		addr.ForwardPorts = addr.ForwardPorts.Union(nil)
+		addr.ForwardPorts, addr.ForwardTargets = addr.ForwardPorts.Union(nil), addr.ForwardTargets.Union(nil)
 		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
 		addr.Firewall = slices.Clone(addr.Firewall)
@@ -190,10 +195,17 @@ func (a *Address) OwnForwards() []Item { return owned(a.Forwards) }
 
 // foreign says what foreign there is on the address; empty for nothing.
 func (a *Address) foreign() string {
+	releasing := a.State == StateReleasing // what was on it is going already, but not what came meanwhile
+	others := func(list []Item) bool {
+		return slices.ContainsFunc(list, func(i Item) bool { return i.Owner != Owned && !(releasing && i.Deleting) })
+	}
 	switch {
-	case a.State == StateReleasing: // what was on it is going already
-	case len(a.Rules) > len(a.OwnRules()):
+	case others(a.Rules):
 		return "a load balancer rule on it is not of this Service"
+	case others(a.Forwards):
+		return "it forwards ports"
+	case releasing:
+		return ""
 	case len(a.firewall(false)) > 0:
 		return "a firewall rule reaches beyond the ports of this Service"
 	case a.Shared:
@@ -202,8 +214,6 @@ func (a *Address) foreign() string {
 		return "it is the network's source NAT address"
 	case a.StaticNAT:
 		return "it carries static NAT"
-	case len(a.Forwards) > len(a.OwnForwards()):
-		return "it forwards ports"
 	}
 	return ""
 }
@@ -261,8 +271,8 @@ func SplitMember(name string) (vm, secondary string) {
 func (a *Address) Record(project, network string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: cmp.Or(a.NetworkID, network), VPCID: a.VPCID, ProjectID: project,
-		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: a.Acquired,
-		Forwarded: a.ForwardPorts.String(), Forwards: a.untagged(),
+		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: string(a.Acquired),
+		Forwarded: a.ForwardPorts.String(), Targets: a.ForwardTargets.String(), Forwards: a.untagged(),
 	}
 }
 

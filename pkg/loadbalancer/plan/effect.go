@@ -128,15 +128,6 @@ func (a *Actual) Own(on On, resource string) (own []*Item) {
 	return own
 }
 
-// SameAcquisition reports whether a rule or forwarding with our tags is still on the address: it would be gone if somebody had
-// released the address since, and CloudStack refuses static NAT where there is one. Beside a firewall rule it does not.
-func (a *Address) SameAcquisition(before *Address) bool {
-	then := append(before.OwnRules(), before.OwnForwards()...)
-	return slices.ContainsFunc(append(a.OwnRules(), a.OwnForwards()...), func(now Item) bool {
-		return now.Tagged && !now.Deleting && slices.ContainsFunc(then, func(i Item) bool { return i.ID == now.ID })
-	})
-}
-
 // Changed names what steps change in CloudStack, or tried to.
 type Changed map[string]bool
 

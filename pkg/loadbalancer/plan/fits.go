@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 )
 
 // Grants are what the operator's policy allows the Service to use beyond the addresses of its own namespace.
@@ -193,7 +194,7 @@ type Holder struct {
 	// ShareWith are the namespaces whose Services may use its addresses besides its own; "*" is all of them.
 	ShareWith []string
 	// Acquired is when the cluster acquired an address for the Service, by its record; empty if it did not.
-	Acquired string
+	Acquired evidence.Instant
 	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and keeps
 	// none of them from being released.
 	Leaving bool

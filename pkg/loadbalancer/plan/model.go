@@ -154,6 +154,9 @@ func (d Desired) Opened() annotation.PortSet { return d.ports(d.Rules, ForwardPo
 // Forwarded are those of them that are forwarded.
 func (d Desired) Forwarded() annotation.PortSet { return d.ports(nil, ForwardPort.public) }
 
+// Targets are the node ports that they are forwarded to.
+func (d Desired) Targets() annotation.PortSet { return d.ports(nil, ForwardPort.private) }
+
 // aclPorts are the ports that the tier's network ACL list has to let in: what is forwarded passes it with the node port.
 func (d Desired) aclPorts() annotation.PortSet { return d.ports(d.Rules, ForwardPort.private) }
 
@@ -221,8 +224,9 @@ const (
 type Facts struct {
 	Service Service
 	Spec    annotation.Spec
-	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
-	Members, Reach []Member
+	// Members serve; Reach are all nodes that may serve, if Members are only those that do now. Leaving are nodes that are about
+	// to be deleted, and to which ports may still be forwarded: they decide nothing about the network.
+	Members, Reach, Leaving []Member
 	// Ineligible are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
 	// members of load balancer rules.
 	Ineligible map[string]string
@@ -233,6 +237,9 @@ type Facts struct {
 	// NoForwards is a command for port forwarding that the role may not call; empty for none.
 	NoForwards string
 }
+
+// Nodes are all nodes that are known.
+func (f Facts) Nodes() []Member { return slices.Concat(f.Members, f.Reach, f.Leaving) }
 
 // Subject is the Service that is worked on. Observing, planning and applying have it in common.
 type Subject struct {

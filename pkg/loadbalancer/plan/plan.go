@@ -168,7 +168,7 @@ func Target(d Desired, a Actual) *Address {
 // usable reports whether an address that was not asked for by name can serve.
 func (a *Address) usable(d Desired) bool {
 	switch {
-	case a.ForeignCluster, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal:
+	case a.ForeignCluster, a.Lost, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal:
 		return false
 	case d.NetworkID != "" && a.NetworkID != "" && a.NetworkID != d.NetworkID:
 		return false

@@ -450,29 +450,3 @@ func TestActionsAsJSON(t *testing.T) {
 		assert.JSONEq(t, `{"wave":6,"replaces":["old"],`+tc.want+`}`, string(got))
 	}
 }
-
-// Only what shows that the address has no static NAT and was not released since spares the read of the address itself.
-func TestSameAcquisition(t *testing.T) {
-	t.Parallel()
-	ours := Mark{Owner: Owned, Tagged: true}
-	rule := func(id string, deleting bool, m Mark) *Address {
-		return &Address{Rules: []Item{{Rule: access.Rule{ID: id, Deleting: deleting}, Mark: m}}}
-	}
-	before := rule("a", false, ours)
-	before.Forwards = []Item{{Rule: access.Rule{ID: "f"}, Mark: ours}}
-	before.Firewall = []Item{{Rule: access.Rule{ID: "w", Range: span("tcp", 80, 80, annotation.Anyone)}, Mark: ours}}
-	for name, tc := range map[string]struct {
-		now  *Address
-		same bool
-	}{
-		"the rule":                   {rule("a", false, ours), true},
-		"the port forwarding":        {&Address{Forwards: before.Forwards}, true},
-		"another rule":               {rule("b", false, ours), false},
-		"the rule, without our tags": {rule("a", false, Mark{Owner: Owned}), false},
-		"the rule, that is deleted":  {rule("a", true, ours), false},
-		"the firewall rule alone":    {&Address{Firewall: before.Firewall}, false},
-		"nothing":                    {&Address{}, false},
-	} {
-		require.Equal(t, tc.same, tc.now.SameAcquisition(before), name)
-	}
-}

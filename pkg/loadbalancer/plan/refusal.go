@@ -167,7 +167,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 // node is the name of the node behind a member; the VM's id where that is not known.
 func (s *Subject) node(member string) string {
 	vm, _ := SplitMember(member)
-	for _, m := range append(slices.Clip(s.Members), s.Reach...) {
+	for _, m := range s.Nodes() {
 		if m.VMID == vm {
 			return m.Node
 		}
@@ -275,4 +275,18 @@ func DefaultACL(d Desired, n *Network) *Notice {
 		text = "lets nobody reach forwarded ports and cannot be changed; "
 	}
 	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: "the tier's network ACL list default_deny " + text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
+}
+
+// ProjectChanged refuses a Service that names another project than the one that has its address; empty for none.
+func ProjectChanged(named, has string) *RefusalError {
+	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, named)
+	if named == "" {
+		names = "annotation " + annotation.Project + " is not set any more"
+	}
+	in, back := "project "+has, "set the annotation to "+has+" again"
+	if has == "" {
+		in, back = "no project", "remove the annotation"
+	}
+	return Refuse(ReasonProjectChanged, names+", and the Service has an address in "+in+", which CloudStack cannot move",
+		back+", or delete and recreate the Service")
 }
