@@ -33,12 +33,13 @@ type Step struct {
 // connection the operator knows where it stopped. The journal is a file on the operator's machine. It contains names of steps and
 // objects, never secrets.
 type Session struct {
-	env        *Env
-	name, back string
-	opened     bool     // the journal; false until something is changed
-	begun      bool     // a step that changes something
-	file       *os.File // nil without a journal
-	done       []string // what the steps have noted
+	Back   string // how to undo it, for a run that is stopped; may be ""
+	env    *Env
+	name   string
+	opened bool     // the journal; false until something is changed
+	begun  bool     // a step that changes something
+	file   *os.File // nil without a journal
+	done   []string // what the steps have noted
 }
 
 // entry is one line of the journal.
@@ -54,8 +55,8 @@ type entry struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-// Session returns the session of a command. back says how to undo it, for a run that was stopped.
-func (e *Env) Session(name, back string) *Session { return &Session{env: e, name: name, back: back} }
+// Session returns the session of a command.
+func (e *Env) Session(name, back string) *Session { return &Session{env: e, name: name, Back: back} }
 
 // begin records that a step begins. If it returns an error, the step must not run.
 func (s *Session) begin(step string) (err error) {
@@ -180,8 +181,8 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 		e.Err = fmt.Errorf("%w; nothing was changed", e.Err)
 		return e
 	}
-	if s.back != "" {
-		e.Fix += "; " + s.back
+	if s.Back != "" {
+		e.Fix += "; " + s.Back
 	}
 	if s.file != nil {
 		e.Fix += "; what was done is in " + s.file.Name()

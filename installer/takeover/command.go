@@ -38,15 +38,18 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		shown.Add(nothing[0], nothing[1], nil)
 		return e.Run(ctx, op)
 	}
-	op.Check = t.Consent
+	op.Check, op.Back = t.Consent, WayBack
 	p.AddTo(shown)
 	switch {
 	case o.Undo:
-		op.Name, op.Steps = "takeover-undo", t.Back()
+		op.Name, op.Back, op.Steps = "takeover-undo", "", t.Back()
 		done = "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
 	case p.Own.Ready == 0:
 		shown.Add("Next", p.installLine(), nil)
 		op.Steps, done = t.Before(), "Prepared. Next:\n  "+p.installLine()+"\n  csccm takeover\n"
+		if p.Order == OldFirst {
+			done += "Until then no controller works. Back to the old one:  csccm takeover --undo\n"
+		}
 	default:
 		op.Steps, done = slices.Concat(t.Before(), t.After()), "Taken over. Check it:  csccm doctor\n"+p.Afterwards()
 	}

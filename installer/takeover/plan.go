@@ -224,6 +224,8 @@ func PlanOrder(c *family.Controllers) *Plan {
 			p.Order, p.Why = OldFirst, oldFirst+old.String()+" elects no leader"
 		case *old.Lease != p.Own.Lease:
 			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, old, old.Lease, p.Own.Lease)
+		case old.Port != "" && old.Port == p.Own.Port && p.Own.Ready == 0:
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%sboth listen on port %s of the node (chart value securePort)", oldFirst, old.Port)
 		default:
 			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both use lease %s", old.Lease)
 		}

@@ -42,11 +42,14 @@ func step(name string, do func(ctx context.Context) error) engine.Step {
 	return engine.Step{Name: "takeover: " + name, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
 }
 
+// WayBack is how to go on when a takeover has stopped half-way.
+const WayBack = "csccm takeover --undo brings the old controller back"
+
 // Before are the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
 	steps := []engine.Step{step("record of what was", t.record)}
 	if t.oldEndsFirst() {
-		steps = append(steps, step("swap", t.swap))
+		steps = append(steps, guarded(step("swap", t.swap))...)
 	}
 	return steps
 }
@@ -58,10 +61,33 @@ func (t *Taker) After() []engine.Step {
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
+	return guarded(steps...)
+}
+
+// Around puts the steps of the takeover around those that install the chart and wait for its Pods.
+func (t *Taker) Around(install []engine.Step) []engine.Step {
+	if t.oldEndsFirst() {
+		install = guarded(install...)
+	}
+	return slices.Concat(t.Before(), install, t.After())
+}
+
+// guarded adds the way back to the errors of steps that run when the old controller may have ended.
+func guarded(steps ...engine.Step) []engine.Step {
+	for i := range steps {
+		do := steps[i].Do
+		steps[i].Do = func(ctx context.Context, note engine.Note) error {
+			err := do(ctx, note)
+			if fix := report.RemedyOf(err); err != nil && ctx.Err() == nil && !strings.Contains(fix, WayBack) {
+				err = report.Remedied(err, strings.TrimPrefix(fix+"; "+WayBack, "; "))
+			}
+			return err
+		}
+	}
 	return steps
 }
 
-func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && !t.Plan.Own.Installed }
+func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && t.Plan.Own.Ready == 0 }
 
 // Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone gives rules
 // and annotations back what they had, then the old one starts. An undo that ended early is continued by running it again.
@@ -232,7 +258,7 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	})
 	if err == nil && !leads {
 		err = report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, last holder %q", leaderTimeout, name, holder),
-			"look at the controller's log; csccm takeover --undo goes back to the old one")
+			"look at the controller's log; "+WayBack)
 	} else if err == nil {
 		t.Progress.Done("%s", holder)
 	}

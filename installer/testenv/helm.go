@@ -6,6 +6,7 @@ package testenv
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,14 +101,18 @@ func (h *Helm) Uninstall(ctx context.Context, _ string) error {
 // Template implements engine.Helm.
 func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	if h.Render {
-		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion})
+		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion, Tests: r.Tests})
 	}
 	values := r.Values
 	if len(values) == 0 {
 		values = map[string]any{}
 	}
 	body, err := json.Marshal(values)
-	return "manifest " + r.Chart.Version() + string(body), err
+	manifest := "manifest " + r.Chart.Version() + string(body)
+	if r.Tests {
+		manifest = strings.Join(append([]string{manifest}, h.Tests...), "\n---\n")
+	}
+	return manifest, err
 }
 
 // Deployment is the release's Deployment, whose Pods are available.

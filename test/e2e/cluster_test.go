@@ -96,7 +96,7 @@ func (e *clusterEnv) join(t *testing.T, nodes ...processnode.Options) {
 
 // Flags that suit process nodes: each Pod has a loopback address instead of its node's network.
 var (
-	podNetwork   = []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
+	podNetwork   = []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "minReadySeconds=0"}
 	processFlags = append([]string{"--set", "replicaCount=1"}, podNetwork...)
 )
 
@@ -112,7 +112,7 @@ func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 	t.Helper()
 	chart, err := helm.Embedded()
 	require.NoError(t, err)
-	values := map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)", "replicaCount": 1}
+	values := map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)", "replicaCount": 1, "minReadySeconds": 0}
 	maps.Copy(values, over)
 	r, err := e.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: values})
 	require.NoError(t, err)

@@ -96,6 +96,7 @@ func (e *env) controller(ctx context.Context) {
 // changed makes the controller of a release, or removes it.
 func (e *env) changed(ctx context.Context, r *helm.Release) error {
 	d := testenv.Deployment(2)
+	d.Annotations = map[string]string{"meta.helm.sh/release-name": "cloudstack-ccm"}
 	deployments, pods := e.Kube.AppsV1().Deployments(d.Namespace), e.Kube.CoreV1().Pods(d.Namespace)
 	if r == nil {
 		e.run(false)

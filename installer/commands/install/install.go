@@ -137,18 +137,16 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if err := r.prepare(ctx); err != nil || e.DryRun {
 		return err
 	}
-	var before, after []engine.Step
+	release := []engine.Step{
+		{Name: "Helm release", Do: r.applyChart},
+		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return rollout.Wait(ctx, e) }},
+	}
 	if r.taker != nil {
-		before, after = r.taker.Before(), r.taker.After()
+		release, r.session.Back = r.taker.Around(release), takeover.WayBack
 	}
 	return r.session.Run(ctx, slices.Concat(
-		before,
-		[]engine.Step{
-			{Name: "Secret", Do: r.applySecret}, {Name: "Helm release", Do: r.applyChart},
-			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return rollout.Wait(ctx, e) }},
-			{Name: "self-test in the cluster", Do: r.selfTest},
-		},
-		after,
+		[]engine.Step{{Name: "Secret", Do: r.applySecret}, {Name: "self-test in the cluster", Do: r.selfTest}},
+		release,
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {

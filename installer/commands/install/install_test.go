@@ -196,7 +196,7 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	err := e.installer(t, e.admin()).Run(ctx)
 	require.ErrorIs(t, err, why)
 	// The step in progress is finished.
-	testenv.RequireRefusal(t, err, `stopped before the end of step "Helm release"`, "continues", report.ExitFailure)
+	testenv.RequireRefusal(t, err, `stopped before the end of step "self-test in the cluster"`, "continues", report.ExitFailure)
 	require.Zero(t, e.Releases.Applied)
 
 	e.install(t, e.admin())

@@ -187,11 +187,16 @@ func (r *run) planRelease(ctx context.Context) error {
 // planOrder says, by the cluster alone, who would be replaced in which order; an error is what
 // keeps it from happening, known before anything is made in CloudStack.
 func (r *run) planOrder(context.Context) error {
+	controllers := *r.controllers
+	controllers.Own.FromChart(r.manifest)
+	if port := controllers.Own.Port; port != "" {
+		if pod := controllers.OnPort(port); pod != "" {
+			return report.Usage(fmt.Sprintf("port %s of the nodes, on which the controller would listen, is Pod %s's", port, pod), "choose another one with --set securePort=PORT")
+		}
+	}
 	if len(r.controllers.Predecessors) == 0 {
 		return nil
 	}
-	controllers := *r.controllers
-	controllers.Own.Lease = family.LeaseOfChart(r.manifest)
 	r.order = takeover.PlanOrder(&controllers)
 	if r.order.Problem != nil {
 		return r.order.Problem
@@ -215,7 +220,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 	}
 	found, err := t.Detect(ctx)
 	if err == nil {
-		found.Own.Lease = family.LeaseOfChart(r.manifest)
+		found.Own.FromChart(r.manifest)
 		err = t.MakePlan(ctx, found)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
@@ -28,6 +29,7 @@ const (
 	testTime    = 2 * time.Minute
 	testPoll    = 250 * time.Millisecond
 	removalTime = 20 * time.Second
+	accountTime = 10 * time.Second
 )
 
 // selfTest has the new controller's program prove in the cluster, in a Pod with its Secret, its proxy and its
@@ -39,7 +41,13 @@ func (r *run) selfTest(ctx context.Context, note engine.Note) error {
 	}
 	r.Progress.Step("The controller's self-test in the cluster")
 	result := "not run"
-	for _, manifest := range r.release.Tests {
+	request := r.request
+	request.Tests = true
+	rendered, err := r.Render(ctx, request)
+	if err != nil {
+		return err
+	}
+	for manifest := range strings.SplitSeq(rendered, "\n---") {
 		where, err := r.runTest(ctx, manifest)
 		if err != nil {
 			return err
@@ -56,12 +64,13 @@ func (r *run) selfTest(ctx context.Context, note engine.Note) error {
 // runTest runs the Pod of a chart's test to its end, shows what it found, and removes it, whatever happens. passed is
 // where it ran; "" where it could not be run, which is a warning: nothing is known then.
 func (r *run) runTest(ctx context.Context, manifest string) (passed string, err error) {
+	var object metav1.PartialObjectMetadata
+	if yaml.Unmarshal([]byte(manifest), &object) != nil || object.Kind != "Pod" || object.Annotations["helm.sh/hook"] != "test" {
+		return "", nil
+	}
 	pod := &corev1.Pod{}
 	if err := yaml.Unmarshal([]byte(manifest), pod); err != nil {
 		return "", fmt.Errorf("the chart's test: %w", err)
-	}
-	if pod.Kind != "Pod" {
-		return "", nil // another kind of test
 	}
 	pod.Namespace = r.Cluster.Namespace
 	defer func() {
@@ -74,6 +83,10 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	pod, why := r.runToEnd(ctx, pod)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
+	}
+	if why != "" && r.order != nil && r.order.Order == takeover.OldFirst {
+		return "", report.Remedied(fmt.Errorf("the self-test did not run: %s; nothing has replaced the old controller, which would end before csccm's starts", r.Scrubbed(why)),
+			"remove the cause and run the command again (or leave the self-test out with --skip-self-test)")
 	}
 	if why != "" {
 		r.Progress.Warn("the self-test did not run: %s", r.Scrubbed(why))
@@ -109,7 +122,11 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 	pods, inTime := r.Cluster.Kube.CoreV1().Pods(pod.Namespace), false
 	err := r.removePod(ctx, pod.Name) // of a run that was killed, or of helm test
 	if err == nil {
-		_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+		// The account of a new namespace is made a moment after it.
+		_, _ = engine.Poll(ctx, r.Clock, testPoll, accountTime, func() (bool, error) {
+			_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+			return !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "service account"), nil
+		})
 	}
 	if err == nil {
 		inTime, err = engine.Poll(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {

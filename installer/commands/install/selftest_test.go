@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-const testPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x-self-test}\nspec: {containers: [{name: x}]}"
+const testPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x-self-test, annotations: {helm.sh/hook: test}}\nspec: {containers: [{name: x}]}"
 
 // testing makes the chart's test Pod end in a phase, with a log.
 func (e *env) testing(phase corev1.PodPhase, log string) {

@@ -6,12 +6,14 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -161,26 +163,105 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
-// Whatever write to the cluster is the last one of an install that takes over, the next run completes:
-// the rules are those that were, and the old controller has no Pods.
+// Whatever write to the cluster is the last one of an install that takes over, whoever ends first, the next run completes, and so does
+// the way back: a controller works then, and the rules are those that were.
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
 	died := errors.New("the program is dead")
-	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
-		e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-		before := e.rules(t)
-		revive, completed := dieAfter(e.Kube, n, died)
-		err := e.installer(t, e.taking(t)).Run(t.Context())
-		if completed() {
-			require.NoError(t, err)
-			require.Greater(t, n, 5, "writes of a takeover")
-			return true
+	for _, electing := range []string{"true", "false"} {
+		for _, undone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("electing %s, undone %t", electing, undone), func(t *testing.T) {
+				atEveryWrite(t, func(t *testing.T, n int) (last bool) {
+					objects := leftby.ApacheObjects()
+					old, _ := objects[0].(*appsv1.Deployment)
+					old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=" + electing
+					e, _ := takenEnv(t, leftby.Apache, objects...)
+					before := e.rules(t)
+					revive, completed := dieAfter(e.Kube, n, died)
+					err := e.installer(t, e.taking(t)).Run(t.Context())
+					if completed() {
+						require.NoError(t, err)
+						require.Greater(t, n, 4, "writes of a takeover")
+						return true
+					}
+					revive()
+					if undone {
+						e.requireWorks(t, e.undo(t))
+						return false
+					}
+					e.install(t, e.taking(t))
+					requireKept(t, before, e.rules(t))
+					e.requireStopped(t)
+					require.Equal(t, "deployed", e.Releases.Release().Status)
+					return false
+				})
+			})
 		}
-		revive()
-		e.install(t, e.taking(t))
-		requireKept(t, before, e.rules(t))
-		e.requireStopped(t)
-		require.Equal(t, "deployed", e.Releases.Release().Status)
-		return false
-	})
+	}
+}
+
+// undo is csccm takeover --undo.
+func (e *env) undo(t *testing.T) error {
+	t.Helper()
+	cs := &access.Cloud{Client: e.cloud.Client(t, leftby.Account), Config: e.cloud.Config(t, leftby.Account)}
+	return takeover.Run(t.Context(), e.Env.Env, cs, takeover.Options{Undo: true})
+}
+
+// requireWorks wants the old controller to have its Pods. An undo of what had not begun may be refused.
+func (e *env) requireWorks(t *testing.T, undone error) {
+	t.Helper()
+	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Positive(t, *d.Spec.Replicas)
+	if undone != nil {
+		require.ErrorContains(t, undone, "runs already")
+	}
+}
+
+// Where the old controller ends first, a controller that cannot run in the cluster takes nobody's place, and what fails later names the way
+// back.
+func TestOldControllerThatEndsFirst(t *testing.T) {
+	t.Parallel()
+	objects := leftby.ApacheObjects()
+	old, _ := objects[0].(*appsv1.Deployment)
+	old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=false"
+	e, notes := takenEnv(t, leftby.Apache, objects...)
+	e.testing(corev1.PodPending, "")
+	require.ErrorContains(t, e.installer(t, e.taking(t)).Run(t.Context()), "the self-test did not run: Pod x-self-test did not end within 2m0s")
+	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
+	e.requireWorks(t, nil)
+
+	o := e.taking(t)
+	o.SkipSelfTest = true
+	e.Releases.Err = errors.New("quota exceeded")
+	err := e.installer(t, o).Run(t.Context())
+	require.ErrorContains(t, err, "quota exceeded")
+	require.Contains(t, report.RemedyOf(err), "csccm takeover --undo")
+	e.requireStopped(t)
+	require.NoError(t, e.undo(t))
+	e.requireWorks(t, nil)
+}
+
+// Two that listen on the same port of the node cannot stand by for each other.
+func TestOldControllerOnTheSamePort(t *testing.T) {
+	t.Parallel()
+	objects := leftby.ApacheObjects()
+	old, _ := objects[0].(*appsv1.Deployment)
+	old.Spec.Template.Spec.HostNetwork = true
+	e, _ := takenEnv(t, leftby.Apache, objects...)
+	e.Releases.Render = true
+	o := e.taking(t)
+	e.DryRun = true
+	require.NoError(t, e.installer(t, o).Run(t.Context()))
+	require.Contains(t, e.Stdout.String(), "the old controller ends before csccm's starts: both listen on port 10258 of the node")
+
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy-1"}, Spec: corev1.PodSpec{
+		HostNetwork: true, Containers: []corev1.Container{{Name: "proxy", Ports: []corev1.ContainerPort{{ContainerPort: 10258}}}},
+	}}
+	require.NoError(t, e.Kube.Tracker().Add(other))
+	require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "port 10258 of the nodes, on which the controller would listen, is Pod kube-system/proxy-1's")
+	o.Values = map[string]any{"securePort": 10358}
+	e.Stdout.Reset()
+	require.NoError(t, e.installer(t, o).Run(t.Context()))
+	require.Contains(t, e.Stdout.String(), "csccm's controller starts before the old one ends")
 }

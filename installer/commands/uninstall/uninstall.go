@@ -30,8 +30,10 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -133,7 +135,7 @@ func (u *run) makePlan(ctx context.Context) error {
 		}
 		return u.Cluster.Explain(err)
 	}})
-	for _, read := range []func(context.Context) error{u.services, u.cloud, u.credentials, u.others, u.nodes} {
+	for _, read := range []func(context.Context) error{u.stopped, u.services, u.cloud, u.credentials, u.others, u.nodes} {
 		if err := read(ctx); err != nil {
 			return u.Cluster.Explain(err)
 		}
@@ -143,6 +145,18 @@ func (u *run) makePlan(ctx context.Context) error {
 		u.plan.Add("delete", "nothing: there is nothing to remove", nil)
 	}
 	return nil
+}
+
+// stopped warns of providers that a takeover has stopped: with csccm's controller gone no controller works.
+func (u *run) stopped(ctx context.Context) error {
+	old, err := family.Stopped(ctx, u.Cluster.Kube)
+	if apierrors.IsForbidden(err) { // of other namespaces
+		return nil
+	}
+	for i := range old {
+		u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &old[i], takeover.WayBack)
+	}
+	return err
 }
 
 func (u *run) services(ctx context.Context) (err error) {

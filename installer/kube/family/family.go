@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
@@ -105,6 +106,8 @@ type Predecessor struct {
 	Before int32 `json:"before,omitempty"`
 	// Lease is nil when it elects no leader.
 	Lease *lease.Name `json:"lease,omitempty"`
+	// Port is the one of the node that it listens on; "" with a network of its own.
+	Port string `json:"port,omitempty"`
 
 	Ready    int32             `json:"-"`
 	Helm     bool              `json:"-"` // Helm installed it
@@ -124,6 +127,7 @@ type Own struct {
 	Installed bool       `json:"installed"`
 	Ready     int32      `json:"ready"`
 	Lease     lease.Name `json:"lease"`
+	Port      string     `json:"port,omitempty"` // as of a Predecessor
 	// InstanceTypeFormat is the controller's setting; "" for its default.
 	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
 	// Words are those that the controller is started with.
@@ -136,6 +140,7 @@ type Controllers struct {
 	Predecessors []Predecessor // that a takeover can replace
 	Kept         []Predecessor // those whose place csccm's controller has taken, with no Pods
 	Rivals       []Rival       // all that are at work beside the release, the predecessors among them
+	Pods         []corev1.Pod  // of kube-system
 	Own          Own
 }
 
@@ -160,16 +165,64 @@ func Find(ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, 
 		}
 	}
 	e.At, e.Release, e.Namespace, e.Words = c.Now(), release, namespace, f.Own.Words
-	f.Rivals = e.Rivals()
+	f.Rivals, f.Pods = e.Rivals(), e.Pods
 	return f, nil
 }
 
 func (o *Own) add(w *cluster.Workload) {
 	o.Installed, o.Ready = true, o.Ready+w.Ready
 	o.Workloads = append(o.Workloads, of(w))
-	o.Words = cluster.Arguments(&w.Pod.Containers[0])
-	o.Lease = *cmp.Or(LeaseOf(o.Words), &o.Lease)
+	o.startedAs(w.Pod)
+}
+
+func (o *Own) startedAs(pod *corev1.PodSpec) {
+	o.Words = cluster.Arguments(&pod.Containers[0])
+	o.Lease, o.Port = *cmp.Or(LeaseOf(o.Words), &o.Lease), nodePort(pod, &pod.Containers[0])
 	o.InstanceTypeFormat, _ = cluster.Argument(o.Words, "instance-type-format")
+}
+
+// FromChart takes the lease and the port from a rendered chart, whose controller will have them.
+func (o *Own) FromChart(manifest string) {
+	if pod := podOfChart(manifest); pod != nil {
+		o.Lease = lease.Default
+		o.startedAs(pod)
+	}
+}
+
+// nodePort returns the port of the node on which a controller listens; "" with a network of its own.
+func nodePort(pod *corev1.PodSpec, c *corev1.Container) string {
+	if !pod.HostNetwork {
+		return ""
+	}
+	port, _ := cluster.Argument(cluster.Arguments(c), "secure-port")
+	return cmp.Or(port, strconv.Itoa(cloudprovider.CloudControllerManagerPort))
+}
+
+// OnPort names a Pod of kube-system, of no provider for CloudStack, that has a port of the nodes; "" for none.
+func (f *Controllers) OnPort(port string) string {
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if whose, _ := OfPod(&p.Spec, &p.ObjectMeta); !p.Spec.HostNetwork || whose != "" {
+			continue
+		}
+		for _, c := range p.Spec.Containers {
+			if slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == port }) {
+				return p.Namespace + "/" + p.Name
+			}
+		}
+	}
+	return ""
+}
+
+// Stopped returns the providers whose place csccm's controller has taken, or was about to take, and which have no Pods.
+func Stopped(ctx context.Context, kube kubernetes.Interface) (stopped []Predecessor, err error) {
+	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+	for i := range all {
+		if p := of(&all[i]); p.Family.Replaceable() && p.Wanted == 0 {
+			stopped = append(stopped, p)
+		}
+	}
+	return stopped, err
 }
 
 // of describes a workload; its family is "" where it runs no cloud controller manager.
@@ -188,6 +241,7 @@ func of(w *cluster.Workload) Predecessor {
 	}
 	if whose, container := OfPod(w.Pod, w.Meta); container != nil {
 		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(cluster.Arguments(container))
+		p.Port = nodePort(w.Pod, container)
 	}
 	return p
 }
@@ -203,21 +257,23 @@ func LeaseOf(args []string) *lease.Name {
 	return &lease.Name{Namespace: cmp.Or(namespace, lease.Default.Namespace), Name: cmp.Or(name, lease.Default.Name)}
 }
 
-// LeaseOfChart is the lease that the controller of a rendered chart will use.
-func LeaseOfChart(manifest string) lease.Name {
-	return *cmp.Or(LeaseOf(ArgumentsOfChart(manifest)), &lease.Default)
+// ArgumentsOfChart returns what the controller of a rendered chart is started with.
+func ArgumentsOfChart(manifest string) []string {
+	if pod := podOfChart(manifest); pod != nil {
+		return cluster.Arguments(&pod.Containers[0])
+	}
+	return nil
 }
 
-// ArgumentsOfChart returns what the controller of a rendered chart is started with. The chart has one workload, whose labels follow
-// nameOverride.
-func ArgumentsOfChart(manifest string) []string {
+// podOfChart returns the Pods' template of a rendered chart, which has one workload, whose labels follow nameOverride.
+func podOfChart(manifest string) *corev1.PodSpec {
 	for document := range strings.SplitSeq(manifest, "\n---") {
 		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
-		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
-			return cluster.Arguments(&c[0])
+		if pod := &d.Spec.Template.Spec; len(pod.Containers) > 0 {
+			return pod
 		}
 	}
 	return nil

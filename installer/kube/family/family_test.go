@@ -55,7 +55,9 @@ func TestLeaseOfAChart(t *testing.T) {
 metadata: {name: ccm, labels: {app.kubernetes.io/name: named-by-its-owner}}
 spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource-name=mine, --leader-elect-resource-namespace=infra]}]}}}
 `
-		require.Equal(t, want, LeaseOfChart(manifest), kind)
+		own := Own{Lease: lease.Default}
+		own.FromChart(manifest)
+		require.Equal(t, want, own.Lease, kind)
 	}
 }
 

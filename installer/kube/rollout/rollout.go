@@ -53,8 +53,8 @@ func Wait(ctx context.Context, e *engine.Env) error {
 		if err != nil {
 			return false, err
 		}
-		o, s = found, judge(found, pods)
 		now := e.Clock.Now()
+		o, s = found, judge(found, pods, now)
 		if s.Stuck == 0 || o.Available == 0 || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
 		}
@@ -197,8 +197,12 @@ type state struct {
 	failing *corev1.Pod
 }
 
+// steady is how long a container that has restarted must run before its Pod counts as ready. The chart's minReadySeconds is that for
+// all Pods, but may be set to less.
+const steady = 10 * time.Second
+
 // judge returns the state of a rollout. It is a pure function.
-func judge(o *cluster.Workload, pods []corev1.Pod) state {
+func judge(o *cluster.Workload, pods []corev1.Pod, now time.Time) state {
 	var s state
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
 	nowhere := o.Kind == "DaemonSet" && o.Wanted == 0
@@ -216,10 +220,14 @@ func judge(o *cluster.Workload, pods []corev1.Pod) state {
 		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
 			continue
 		}
-		if cluster.PodReady(p) {
+		restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
+		})
+		if cluster.PodReady(p) && !restarted {
 			ready = true
 			continue
 		}
+		s.Done = s.Done && !restarted
 		problem, unschedulable, failed := podProblem(p)
 		if unschedulable {
 			s.Stuck++
@@ -249,8 +257,17 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 		c := &p.Status.ContainerStatuses[i]
 		if c.State.Running != nil {
 			problem = "runs, but is not ready"
+			if c.RestartCount > 0 {
+				problem = "restarts"
+			}
 		}
-		if t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); t != nil && problem != "" {
+		t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		switch {
+		case t == nil || problem == "":
+		case strings.Contains(t.Message, "address already in use"):
+			problem = fmt.Sprintf("its port is taken by another program on node %s: free it, or choose another one with --set securePort=PORT (%s)",
+				p.Spec.NodeName, strings.TrimSpace(t.Message[strings.LastIndex(strings.TrimSpace(t.Message), "\n")+1:]))
+		default:
 			problem += fmt.Sprintf(" (last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
 			problem = strings.TrimSuffix(problem, ": ") + ")"
 		}

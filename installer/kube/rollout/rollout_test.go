@@ -42,7 +42,7 @@ func daemonSet(status appsv1.DaemonSetStatus) *appsv1.DaemonSet {
 
 // pod returns a Pod of a generation of the DaemonSet's template.
 func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: meta(1), Status: status}
+	p := &corev1.Pod{ObjectMeta: meta(1), Spec: corev1.PodSpec{NodeName: "n1"}, Status: status}
 	p.Name, p.Labels = name, map[string]string{"pod-template-generation": generation}
 	for k, v := range labels {
 		p.Labels[k] = v
@@ -66,6 +66,18 @@ func TestWaitForDaemonSet(t *testing.T) {
 		RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such zone"}},
 	}}}
+	const at = 1_700_000_000 // the clock's time at the beginning
+	restarted := func(started time.Time) corev1.PodStatus {
+		s := *ready.DeepCopy()
+		s.ContainerStatuses = []corev1.ContainerStatus{{
+			Ready: true, RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Message: "I0101 starting\nlisten tcp 0.0.0.0:10258: bind: address already in use\n",
+			}},
+		}}
+		return s
+	}
+	taken, long := restarted(time.Unix(at, 0).Add(2*time.Minute)), restarted(time.Unix(at, 0).Add(-time.Hour))
 	whole := appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 3, NumberAvailable: 3}
 	half, unseen := whole, whole
 	half.UpdatedNumberScheduled, half.NumberAvailable, unseen.ObservedGeneration = 1, 2, 1
@@ -91,6 +103,13 @@ func TestWaitForDaemonSet(t *testing.T) {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", crashes)},
 			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: CrashLoopBackOff (last exit code 1: no such zone)",
 		},
+		// The program that has the port answers the probe, so the Pod is ready between two restarts.
+		"the port is taken": {
+			objects: []kruntime.Object{daemonSet(whole), pod("new", "2", taken)},
+			err: "the controller did not come up within 1m0s: 3 of 3 Pods updated, 3 available; Pod new: its port is taken by another program on node n1: " +
+				"free it, or choose another one with --set securePort=PORT (listen tcp 0.0.0.0:10258: bind: address already in use)",
+		},
+		"restarted long ago": {objects: []kruntime.Object{daemonSet(whole), pod("new", "2", long)}, shown: "3 running"},
 		"an old Pod crashes": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", crashes), pod("new", "2", ready)},
 			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available",
