@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // cksTimeout is how long commands follow CloudStack's work on a cluster: its own limit for such a job.
@@ -202,7 +203,7 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 				s.Progress.Info("written to %s", file)
 			}
 		default:
-			_, err = io.WriteString(g.Out, config)
+			_, err = io.WriteString(terminal.Raw(g.Out), terminal.Plain(config)) // with the password of a proxy in it
 		}
 		return err
 	})

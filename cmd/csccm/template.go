@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // chartFlags choose a chart and its values; commands that render or apply one share them.
@@ -88,7 +89,7 @@ func newTemplateCommand(g *cli.Globals) *cobra.Command {
 		Short:       "Print the manifest that install would apply",
 		Annotations: cli.Outputs("yaml"),
 	}, func(_ *helm.Chart, manifest string) error {
-		_, err := io.WriteString(g.Out, manifest)
+		_, err := io.WriteString(terminal.Raw(g.Out), terminal.Plain(manifest)) // it is to be applied: with passwords in URLs
 		return err
 	})
 }

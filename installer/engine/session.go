@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/redact"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -106,7 +107,7 @@ func (s *Session) write(e entry) error {
 	e.Time = s.env.Clock.Now().UTC()
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, err = s.file.Write(append(line, '\n'))
+		_, err = s.file.WriteString(redact.URLs(string(line)) + "\n")
 	}
 	if err == nil {
 		err = s.file.Sync()

@@ -129,7 +129,7 @@ func TestSanitized(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text":                             "plain text",
 		"see https://h/p?apiKey=abc&signature=d": "see https://h/p",
-		"at http://u:pw@h/p":                     "at http://h/p",
+		"at http://u:pw@h/p":                     "at http://REDACTED@h/p",
 		"apikey=abcdef, rest":                    "apikey=REDACTED, rest",
 		`"secretkey":"abcdef"`:                   `"secretkey":"REDACTED"`,
 		"sessionkey: abc; x":                     "sessionkey: REDACTED; x",

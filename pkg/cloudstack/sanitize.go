@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/csccm/csccm/pkg/redact"
 )
 
 const (
@@ -16,9 +18,8 @@ const (
 )
 
 var (
-	secretPair  = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
-	urlQuery    = regexp.MustCompile(`(https?://[^\s"'?#]+)[?#][^\s"']*`)
-	urlUserinfo = regexp.MustCompile(`(https?://)[^\s/"'@]+@`)
+	secretPair = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
+	urlQuery   = regexp.MustCompile(`(https?://[^\s"'?#]+)[?#][^\s"']*`)
 	// The 432 text carries a random UUID, new with every call; without it equal refusals are equal texts.
 	randomUserID = regexp.MustCompile(` for user id \[[0-9a-fA-F-]*\]`)
 )
@@ -33,7 +34,7 @@ func sanitized(text string, secrets ...string) string {
 		}
 	}
 	text = urlQuery.ReplaceAllString(text, "$1")
-	text = urlUserinfo.ReplaceAllString(text, "$1")
+	text = redact.URLs(text)
 	text = secretPair.ReplaceAllString(text, "${1}${2}"+redacted)
 	text = randomUserID.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {

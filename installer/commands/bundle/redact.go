@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/redact"
 )
 
 // redactor makes text fit to leave the cluster: known secrets and what looks like one are removed, and
@@ -98,7 +99,7 @@ func (r *redactor) text(s string) string {
 	for _, secret := range r.secrets {
 		s = strings.ReplaceAll(s, secret, removed)
 	}
-	s = pem.ReplaceAllString(s, removed)
+	s = pem.ReplaceAllString(redact.URLs(s), removed)
 	s = secretPair.ReplaceAllString(s, "${1}${2}"+removed)
 	s = secretWord.ReplaceAllStringFunc(s, func(w string) string {
 		// A path, a name of a label or a word of letters alone is no key: those mix letters and digits.

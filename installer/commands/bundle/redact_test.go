@@ -45,6 +45,9 @@ func TestSecretsGo(t *testing.T) {
 				require.NotContains(t, out, part)
 			}
 		}
+		for _, s := range []string{"value: http://ccm:hunter22@10.0.0.1:9", "https_proxy=ccm:hunter22@proxy:3128"} {
+			require.NotContains(t, r.text(s), "hunter22")
+		}
 		for _, s := range []string{
 			"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "2b2c4b9e-5ef0-4b5c-9d51-0e7a6a3b2f10",
 			"cloudstack-cloud-controller-manager-5d9c7b8f6d-abcde", "node.cloudprovider.kubernetes.io/uninitialized", "CloudStack 4.22.0.0", "15:04:05",

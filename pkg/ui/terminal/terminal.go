@@ -15,6 +15,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/csccm/csccm/pkg/redact"
 )
 
 // mark encloses control sequences of the program itself. Text from outside cannot contain it.
@@ -69,7 +71,7 @@ type file struct{ *writer }
 
 func (f file) Fd() uintptr { return f.Writer.(interface{ Fd() uintptr }).Fd() } //nolint:forcetypeassert // see Writer
 
-// Writer returns a writer that escapes as Plain does, except what Own marks.
+// Writer returns a writer that escapes as Plain does and removes passwords from URLs, except in what Own marks.
 func Writer(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case *writer, file:
@@ -115,7 +117,7 @@ func (w *writer) write(out *strings.Builder, text []byte) {
 	if w.own {
 		out.Write(text)
 	} else {
-		out.WriteString(Plain(string(text)))
+		out.WriteString(Plain(redact.URLs(string(text))))
 	}
 }
 

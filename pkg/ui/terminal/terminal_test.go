@@ -98,3 +98,11 @@ func FuzzWriter(f *testing.F) {
 		require.Equal(t, -1, strings.IndexFunc(b.String(), func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }))
 	})
 }
+
+func TestWriterRemovesPasswordsOfURLs(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	_, err := Writer(&b).Write([]byte("value: http://ccm:canary@proxy:3128\n"))
+	require.NoError(t, err)
+	require.Equal(t, "value: http://REDACTED@proxy:3128\n", b.String())
+}

@@ -1,0 +1,28 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redact removes user names and passwords from the URLs in a text, such as those of proxies. All that leaves the
+// programs goes through it: output, logs, journals, support bundles and pages.
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+const removed = "REDACTED"
+
+var (
+	inURL = regexp.MustCompile(`(://)[^\s/?#"]*@`)
+	// A proxy may be written without a scheme. The port tells it from a digest of an image.
+	withPort = regexp.MustCompile(`[^\s/@:"'=,]+:[^\s/@"]+@([\w.-]+:\d{1,5}\b)`)
+)
+
+// URLs replaces user name and password of each URL in a text.
+func URLs(text string) string {
+	if !strings.Contains(text, "@") {
+		return text
+	}
+	text = inURL.ReplaceAllString(text, "${1}"+removed+"@")
+	return withPort.ReplaceAllString(text, removed+"@${1}")
+}
