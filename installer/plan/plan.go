@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -110,20 +109,6 @@ func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.
 		})
 	}
 	_ = group.Wait() // errors are in the plans of their Services
-	for i, svc := range services {
-		preview := r.Services[i].Preview
-		if preview.Refusal == nil || !helpers.HasLBFinalizer(svc) {
-			continue
-		}
-		// A refused Service gives up ports that it no longer has. After all others: p then takes it for one without a load balancer.
-		gone := svc.DeepCopy()
-		gone.Spec.Type = corev1.ServiceTypeClusterIP
-		has, err := p.Service(ctx, gone, nodes)
-		if has.Actual != nil && has.Actual.OtherCluster == "" {
-			preview.Actions = plan.FormerPorts(loadbalancer.ServiceOf(svc), *has.Actual)
-		}
-		r.Services[i] = newService(svc, preview, plan.Policy(settings.Policy), err)
-	}
 	r.sum()
 	return r, ctx.Err()
 }

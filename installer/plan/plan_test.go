@@ -18,12 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -34,12 +32,6 @@ type scripted map[string]loadbalancer.Preview
 func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	p, known := s[svc.Name]
 	p.Service = svc.Namespace + "/" + svc.Name
-	if svc.Spec.Type == corev1.ServiceTypeClusterIP { // what the Service has
-		own := func(id string, port int) plan.Item {
-			return plan.Item{Rule: access.Rule{ID: id, Range: access.Range{Protocol: "tcp", StartPort: port}}, PrivatePort: port + 30000, Mark: plan.Mark{Owner: plan.Owned}}
-		}
-		p = loadbalancer.Preview{Service: p.Service, Actual: &plan.Actual{Addresses: []plan.Address{{IP: "203.0.113.20", Rules: []plan.Item{own("r1", 80), own("r2", 81)}}}}}
-	}
 	if len(nodes) != 1 || !known {
 		return p, errors.New("list addresses: CloudStack is down")
 	}
@@ -112,21 +104,14 @@ func TestOf(t *testing.T) {
 			want: []string{"apps/idle", "shop/api", "shop/web"}, todo: true,
 			summary: Summary{Services: 3, Settled: 1, Changing: 1, Refused: 1, Actions: 3},
 		},
-		"one":                {names: []string{"apps/idle"}, want: []string{"apps/idle"}, summary: Summary{Services: 1, Settled: 1}},
-		"only a refused one": {names: []string{"shop/api"}, want: []string{"shop/api"}, todo: true, summary: Summary{Services: 1, Refused: 1}},
-		"a namespace":        {names: []string{"shop/"}, want: []string{"shop/api", "shop/web"}, todo: true, summary: Summary{Services: 2, Changing: 1, Refused: 1, Actions: 3}},
-		"an empty one":       {names: []string{"none/"}},
-		"no-delete":          {names: []string{"shop/web"}, policy: "no-delete", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1}},
-		"dry-run":            {names: []string{"shop/web"}, policy: "dry-run", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3}},
-		"a failure":          {more: []corev1.Service{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
-		"an unknown outcome": {more: []corev1.Service{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
-		"refused, with a port that it no longer has": {
-			more: []corev1.Service{balancer("z", "api", func(s *corev1.Service) {
-				s.Finalizers = []string{helpers.LoadBalancerCleanupFinalizer}
-				s.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}}
-			})},
-			names: []string{"z/"}, want: []string{"z/api"}, todo: true, summary: Summary{Services: 1, Refused: 1, Actions: 1},
-		},
+		"one":                 {names: []string{"apps/idle"}, want: []string{"apps/idle"}, summary: Summary{Services: 1, Settled: 1}},
+		"only a refused one":  {names: []string{"shop/api"}, want: []string{"shop/api"}, todo: true, summary: Summary{Services: 1, Refused: 1}},
+		"a namespace":         {names: []string{"shop/"}, want: []string{"shop/api", "shop/web"}, todo: true, summary: Summary{Services: 2, Changing: 1, Refused: 1, Actions: 3}},
+		"an empty one":        {names: []string{"none/"}},
+		"no-delete":           {names: []string{"shop/web"}, policy: "no-delete", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1}},
+		"dry-run":             {names: []string{"shop/web"}, policy: "dry-run", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3}},
+		"a failure":           {more: []corev1.Service{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
+		"an unknown outcome":  {more: []corev1.Service{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
 		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
 		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
 		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is not LoadBalancer"},

@@ -151,7 +151,7 @@ type Preview struct {
 	Actual  *plan.Actual  `json:"actual,omitempty"`
 	// Actions turn actual into desired. Policies are not applied to them.
 	Actions []plan.Step `json:"actions"`
-	// Refusal says why the Service would not be served; only ports that it no longer has would be closed.
+	// Refusal says why the Service is not served as it asks to be: the actions are those that keep up what it has.
 	Refusal *plan.RefusalError `json:"refusal,omitempty"`
 	// Pending are acquisitions whose outcome the controller would ask for first.
 	Pending int           `json:"pending,omitempty"`
@@ -186,6 +186,16 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 		return out, nil
 	}
 	return out, err
+}
+
+// PreviewKept says what Keep would do.
+func (p *Planner) PreviewKept(ctx context.Context, req Request, membersKnown bool) ([]plan.Step, error) {
+	t, err := p.newTask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer t.release()
+	return p.planKept(ctx, t, membersKnown)
 }
 
 // ServiceOf is what the planner needs of a Service.

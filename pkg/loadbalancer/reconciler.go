@@ -97,7 +97,10 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		if t.mem.actual != nil {
 			t.mem.acls = t.mem.actual.ACLs
 		}
-		if err != nil { // what is remembered is not certain
+		switch {
+		case Lasting(err): // what was refused may be allowed by the time of the next attempt
+			t.mem.doubted, t.mem.whole = true, t.Whole
+		case err != nil: // what is remembered is not certain
 			t.mem.actual, t.mem.whole = nil, t.Whole
 		}
 	}()
@@ -140,31 +143,63 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	case t.work.Again:
 		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
 	case t.Desired.Absent:
-		return result, r.gone(ctx, t, len(result.Plan))
+		return result, r.gone(t, len(result.Plan))
 	}
 	return r.served(ctx, t, result)
 }
 
-// GiveUp removes what a refused Service has in CloudStack for ports that it no longer has.
-func (r *Reconciler) GiveUp(ctx context.Context, req Request) error {
+// Lasting reports whether an error of Reconcile stays until something changes, and nothing is on its way because of the call.
+func Lasting(err error) bool {
+	if _, refused := errors.AsType[*plan.RefusalError](err); refused {
+		return true
+	}
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok || e.MayHaveHappened {
+		return false
+	}
+	switch e.Kind {
+	case cloudstack.KindLimit, cloudstack.KindCapacity, cloudstack.KindConflict, cloudstack.KindNotPermitted, cloudstack.KindInvalid:
+		return true
+	default:
+		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects" // a project was misspelt; other things just vanish
+	}
+}
+
+// Keep keeps up what a Service serves that is refused what it asks for: see plan.Kept. What became of acquisitions is settled.
+// Without membersKnown members stay as they are.
+func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (result Result, err error) {
 	if req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
-		return nil
+		return result, nil
 	}
-	mem := req.Memory
-	req.Absent, req.Memory = true, &Memory{actual: mem.actual}
 	t, err := r.newTask(ctx, req)
-	if err == nil && t.mem.actual == nil {
-		err = r.observe(ctx, t, false)
+	if err != nil {
+		return result, err
 	}
-	if err != nil || t.mem.actual.OtherCluster != "" {
-		return err
+	defer t.release()
+	defer func() {
+		if err != nil {
+			t.mem.actual = nil
+		}
+	}()
+
+	changed, err := r.applier.Settle(ctx, t.work)
+	if changed {
+		t.mem.actual = nil
 	}
-	steps := r.options.Policy.Filter(plan.FormerPorts(t.Service, *t.mem.actual))
-	if len(steps) > 0 {
-		mem.actual, mem.done, mem.tried = nil, nil, nil
-		defer r.options.Released()
+	if err == nil {
+		result.Plan, err = r.planKept(ctx, t, membersKnown)
 	}
-	return r.apply(ctx, t, steps)
+	if err != nil {
+		return result, err
+	}
+	if t.mem.tried != nil {
+		t.mem.tried.Add(result.Plan)
+	}
+	err = r.apply(ctx, t, result.Plan)
+	if result.Done = len(t.work.Done); result.Done > 0 {
+		r.options.Released()
+	}
+	return result, err
 }
 
 // served notes what a Service has that wants a load balancer.
@@ -192,13 +227,9 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 }
 
 // gone ends the deletion of a Service, which planned some steps.
-func (r *Reconciler) gone(ctx context.Context, t *task, planned int) error {
+func (r *Reconciler) gone(t *task, planned int) error {
 	if !r.applies() && planned > 0 {
 		return fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
-	}
-	t.records.Addresses = nil
-	if err := t.records.Save(ctx); err != nil {
-		return err
 	}
 	if len(t.records.Pending) > 0 {
 		return &plan.WaitError{

@@ -25,6 +25,7 @@ const bulkAge = 30 * time.Second
 type Memory struct {
 	// actual is the state as last read and since written; nil when not known.
 	actual  *plan.Actual
+	doubted bool      // it is read again before anything that the Service asks for is planned
 	readAt  time.Time // zero: this process has not looked at the Service
 	changes apply.Memory
 	// acls are the network ACL lists of actual, also when that is not known any more, see leavesACL.
@@ -185,12 +186,15 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	if p.leavesACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""
 	}
-	t.mem.actual, t.mem.readAt = actual, begun
+	t.mem.actual, t.mem.readAt, t.mem.doubted = actual, begun, false
 	return nil
 }
 
 // young reports whether what is remembered counts as it is.
-func (p *Planner) young(t *task) bool {
+func (p *Planner) young(t *task) bool { return !t.mem.doubted && p.remembered(t) }
+
+// remembered reports whether it is remembered what the Service has.
+func (p *Planner) remembered(t *task) bool {
 	return t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod)
 }
 
@@ -293,6 +297,28 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 		}
 		return steps, nil
+	}
+}
+
+// planKept plans for a Service that is refused what it asks for. It reads what the Service has unless that is remembered, and once
+// more before something is made.
+func (p *Planner) planKept(ctx context.Context, t *task, membersKnown bool) ([]plan.Step, error) {
+	for read := !p.remembered(t); ; read = true {
+		if read {
+			if err := p.observe(ctx, t, true); err != nil {
+				return nil, err
+			}
+			t.mem.doubted = true // what the Service asks for was not looked for
+		}
+		if t.mem.actual.OtherCluster != "" {
+			return nil, nil
+		}
+		t.mem.actual.Consult(p.options.Book, t.Service)
+		desired, steps := plan.Kept(t.Facts, *t.mem.actual, membersKnown, p.limits(t))
+		if read || !plan.PutsOn(steps) || p.options.Clock.Since(t.mem.readAt) <= freshAge {
+			t.Desired = desired
+			return steps, nil
+		}
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 // contactPause is how long after a failed contact with CloudStack the next one is tried.
 const contactPause = 10 * time.Second
 
-// contact says in the log whether CloudStack can be used as configured, and what is lacking. It tries until
-// it can; the controllers work, or fail, on their own meanwhile.
+// contact says in the log whether CloudStack can be used as configured, and what is lacking. It tries until it can; the
+// controllers work, or fail, on their own meanwhile. When CloudStack is silent later, it tries until there is an answer, and ends the
+// waits of Services after failures.
 func (p *Provider) contact(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, contactPause, true, func(ctx context.Context) (bool, error) {
 		vms, err := p.tryContact(ctx)
@@ -34,6 +35,25 @@ func (p *Provider) contact(ctx context.Context) {
 		}
 		return err == nil, nil
 	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.outage.begun:
+		}
+		failed := false // one failed call is no outage: the next one of anybody ends it
+		_ = wait.PollUntilContextCancel(ctx, contactPause, false, func(ctx context.Context) (bool, error) {
+			if !p.outage.silent() {
+				return true, nil
+			}
+			_, err := p.inventory.VMs(ctx, time.Second)
+			failed = failed || err != nil
+			return err == nil, nil
+		})
+		if failed && ctx.Err() == nil {
+			p.services.Recovered()
+		}
+	}
 }
 
 // outage reports when calls are answered again after some that were not: a log of failures alone does not show that
@@ -41,6 +61,7 @@ func (p *Provider) contact(ctx context.Context) {
 type outage struct {
 	clock clock.PassiveClock
 	over  func(after time.Duration)
+	begun chan struct{} // has room for one
 
 	mu    sync.Mutex
 	since time.Time // zero while calls are answered
@@ -56,10 +77,21 @@ func (o *outage) observe(x cloudstack.Observation) {
 	switch {
 	case x.Silent && o.since.IsZero():
 		o.since = o.clock.Now()
+		select {
+		case o.begun <- struct{}{}:
+		default:
+		}
 	case !x.Silent && !o.since.IsZero():
 		o.over(o.clock.Since(o.since))
 		o.since = time.Time{}
 	}
+}
+
+// silent reports whether calls are not answered.
+func (o *outage) silent() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.since.IsZero()
 }
 
 func logOutage(after time.Duration) {

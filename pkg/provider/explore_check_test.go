@@ -526,9 +526,7 @@ func (e *explorer) finish() (final []*corev1.Service) {
 		e.stopLife()
 		e.Ledger().Reset()
 		e.pause(12 * time.Minute)
-		// known: what a refused Service has for former ports goes only with the first attempt.
-		refused := slices.ContainsFunc(final, func(s *corev1.Service) bool { return e.masks && wantsOne(s) && !reconciled(s) })
-		if w := e.writes(); len(w) > 0 && !refused {
+		if w := e.writes(); len(w) > 0 {
 			e.report("restart-writes:"+w[0], "a controller that starts anew does %v", w)
 		}
 		e.settled("after a restart")
@@ -786,12 +784,6 @@ func (e *explorer) nothingLeft(now snap, services []*corev1.Service) {
 			if guarded(f.ID) {
 				continue
 			}
-			unready := func(s *corev1.Service) bool {
-				return e.masks && wantsOne(s) && !reconciled(s) && (f.Tags[plan.TagServiceUID] == string(s.UID) || f.Tags[plan.TagServiceUID] == "" && e.noTags)
-			}
-			if slices.ContainsFunc(services, unready) {
-				continue // known: a refused Service keeps some of its firewall rules
-			}
 			for port := f.StartPort; port <= f.EndPort; port++ {
 				if !has(users, f.Protocol, port) {
 					e.report("leak:firewall", "firewall rule %s %d-%d %v on %s: port %d is nobody's (%v)", f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port, f.Tags[plan.TagService])
@@ -853,11 +845,6 @@ func (e *explorer) excused(id string, services []*corev1.Service) bool {
 		}
 		if e.vanished[uid] {
 			return true // known: it vanished before the address had its tags, while nobody led
-		}
-		for _, s := range services {
-			if s.UID == uid && s.Annotations[annotation.Allocation] != "" && !reconciled(s) {
-				return true // known: an acquisition is not settled while the Service is refused
-			}
 		}
 	}
 	return false
@@ -938,7 +925,7 @@ func (e *explorer) settled(when string) {
 				}
 			}
 		}
-		if wantsOne(s) && s.Annotations[annotation.Allocation] != "" && !contended(c) && (!e.masks || reconciled(s)) { // known: it is not settled while the Service is refused
+		if wantsOne(s) && s.Annotations[annotation.Allocation] != "" && !contended(c) {
 			e.report("stuck:allocation", "%s Service %s has a pending acquisition: %s", when, key, s.Annotations[annotation.Allocation])
 		}
 	}

@@ -70,6 +70,7 @@ type Provider struct {
 	inventory *inventory.Inventory
 	instances *node.Nodes
 	services  *service.Controller // nil before Initialize
+	outage    *outage
 
 	clusterUID    atomic.Pointer[string] // the UID of namespace kube-system; see readClusterUID
 	clientOptions []cloudstack.Option
@@ -119,7 +120,8 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
 	}
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
-	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver((&outage{clock: o.Clock, over: logOutage}).observe))
+	silence := &outage{clock: o.Clock, over: logOutage, begun: make(chan struct{}, 1)}
+	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver(silence.observe))
 	watched = append(watched, cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }))
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
@@ -132,7 +134,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err := p.checkClusterID(); err != nil {
 		return nil, err
 	}
-	p.client, p.clientOptions = client, clientOptions
+	p.client, p.clientOptions, p.outage = client, clientOptions, silence
 	return p, nil
 }
 

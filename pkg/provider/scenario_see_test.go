@@ -65,7 +65,7 @@ func (p *player) see(s *script.Step) error {
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
 //	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
 //	open KEY PORT RANGES           who is let in by firewall or, in a VPC, by the rule
-//	plan KEY KIND ...              what csccm plan says: the kinds of actions, or the reason of a refusal
+//	plan KEY KIND ...              what csccm plan says: the reason of a refusal, and the kinds of actions
 //	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY InternalIP= LABEL=, tainted KEY w1 w2, tainted KEY N
 //	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
 //	asked VERB RESOURCE N          what the controller asked the API server since its first start
@@ -235,10 +235,13 @@ func (p *player) planned(key string) (out []string) {
 	require.Equal(p.t, before, p.get(key))
 	require.Len(p.t, p.wrote(), wrote)
 	if preview.Refusal != nil {
-		return []string{string(preview.Refusal.Reason)}
+		out = append(out, string(preview.Refusal.Reason))
 	}
 	for i := range preview.Actions {
 		out = append(out, preview.Actions[i].Kind)
+	}
+	if preview.Refusal != nil {
+		return out
 	}
 	for i := range preview.Notices {
 		out = append(out, string(preview.Notices[i].Reason))

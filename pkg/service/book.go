@@ -11,12 +11,10 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -51,23 +49,21 @@ type entry struct {
 
 func newBook() *book { return &book{services: map[types.UID]*entry{}} }
 
-// fill makes the book that of these Services.
-func (b *book) fill(services []*corev1.Service) {
+// clear forgets all Services.
+func (b *book) clear() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	clear(b.services)
-	b.mu.Unlock()
-	for _, svc := range services {
-		if Handles(svc) || hasRecords(svc) {
-			b.set(svc)
-		}
-	}
 }
 
 // set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces
 // than before.
-func (b *book) set(svc *corev1.Service) (sharing bool) {
-	uses, acquisitions := usesOf(svc)
-	spec, _ := annotation.Parse(svc) // a Service that does not parse shares with nobody
+func (b *book) set(v *version) (sharing bool) {
+	svc, shareWith := v.svc, v.spec.ShareWith
+	uses, acquisitions := usesOf(v)
+	if v.invalid != nil {
+		shareWith = nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.services[svc.UID]
@@ -75,8 +71,8 @@ func (b *book) set(svc *corev1.Service) (sharing bool) {
 		e = &entry{Holder: plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name}, created: svc.CreationTimestamp.Time}
 		b.services[svc.UID] = e
 	}
-	sharing = !slices.Equal(e.ShareWith, spec.ShareWith)
-	e.ShareWith, e.Leaving = spec.ShareWith, !wants(svc)
+	sharing = !slices.Equal(e.ShareWith, shareWith)
+	e.ShareWith, e.Leaving = shareWith, !wants(svc)
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
 			e.acquiring = false // it has been acquired, and counts as an address from now on
@@ -93,10 +89,9 @@ func (b *book) set(svc *corev1.Service) (sharing bool) {
 }
 
 // usesOf returns the addresses that a Service has by its status and records, and when those were acquired that it owns.
-func usesOf(svc *corev1.Service) (uses, acquisitions map[string]string) {
+func usesOf(v *version) (uses, acquisitions map[string]string) {
 	uses, acquisitions = map[string]string{}, map[string]string{}
-	records, _ := annotation.ParseRecords(svc.Annotations)
-	records = records.Trusted()
+	svc, records := v.svc, v.spec.Records
 	internal := map[string]string{} // keys of addresses of tiers, by IP
 	for i := range records.Addresses {
 		r := &records.Addresses[i]
@@ -109,10 +104,8 @@ func usesOf(svc *corev1.Service) (uses, acquisitions map[string]string) {
 		}
 		uses[key] = recorded
 	}
-	for _, in := range svc.Status.LoadBalancer.Ingress {
-		if in.IP != "" {
-			uses[cmp.Or(internal[in.IP], in.IP)] = shown
-		}
+	for _, ip := range v.id.StatusIPs {
+		uses[cmp.Or(internal[ip], ip)] = shown
 	}
 	if shows := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); shows != nil && shows.Status == metav1.ConditionTrue {
 		uses[cmp.Or(internal[shows.Message], shows.Message)] = shown

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -25,7 +26,7 @@ const (
 func bookOf(services ...*corev1.Service) *book {
 	b := newBook()
 	for _, svc := range services {
-		b.set(svc)
+		b.set(read(svc, ""))
 	}
 	return b
 }
@@ -75,9 +76,9 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 	} {
 		c, _ := idleController(t)
 		b := c.book
-		c.note(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
+		c.ServiceAdded(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
 		require.Equal(t, []string{"web"}, holdersOf(b, ip1), name)
-		c.note(aService("a", "web", change))
+		c.serviceChanged(aService("a", "web", versioned("2"), change))
 		assert.Empty(t, holdersOf(b, ip1), name)
 		assert.Nil(t, b.ByUID("web"), name)
 		assert.Nil(t, b.ByName("a", "web"), name)
@@ -91,16 +92,19 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
 	for name, goes := range map[string]func(*Controller){
 		"deleted":         func(c *Controller) { c.ServiceDeleted(aService("a", "web", showing(true, ip1))) },
-		"of another type": func(c *Controller) { c.note(aService("a", "web", notOne)) },
+		"of another type": func(c *Controller) { c.serviceChanged(aService("a", "web", versioned("2"), notOne)) },
 		"of another type at a start": func(c *Controller) {
-			c.book.fill([]*corev1.Service{aService("a", "web", recording(true, ip1), notOne), aService("b", "late")})
+			c.states = map[Key]*state{}
+			c.book.clear()
+			c.ServiceAdded(aService("a", "web", recording(true, ip1), notOne))
+			c.ServiceAdded(aService("b", "late"))
 		},
 	} {
 		c, _ := idleController(t)
 		web := aService("a", "web", showing(true, ip1))
 		c.stateOf(KeyOf(web)).touched = true
-		c.note(web)
-		c.note(aService("b", "late"))
+		c.ServiceAdded(web)
+		c.ServiceAdded(aService("b", "late"))
 		goes(c)
 		holders := c.book.Holders(ip1)
 		require.Len(t, holders, 1, name)
@@ -122,7 +126,7 @@ func TestFindServices(t *testing.T) {
 	assert.Equal(t, want, b.ByLoadBalancer(plan.LBName("web")))
 	assert.Len(t, b.services, 1)
 	successor := aService("a", "web", func(s *corev1.Service) { s.UID = "new" })
-	b.set(successor)
+	b.set(read(successor, ""))
 	b.remove("web")
 	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
 }
@@ -138,11 +142,11 @@ func TestReservations(t *testing.T) {
 	require.ErrorIs(t, err, loadbalancer.ErrNotShared)
 	_, err = b.Reserve("near", ip1, -1)
 	require.NoError(t, err, "the same namespace")
-	b.set(aService("a", "first", annotated("example.org/note", "x")))
+	b.set(read(aService("a", "first", annotated("example.org/note", "x")), ""))
 	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1), "a change of the Service does not end its reservation")
 	b.settle("first")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1), "the end of the sync does")
-	b.set(aService("a", "near", showing(false, ip1)))
+	b.set(read(aService("a", "near", showing(false, ip1)), ""))
 	b.settle("near")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
 	_, err = b.Reserve("gone", ip2, 0)
@@ -153,13 +157,14 @@ func TestReservations(t *testing.T) {
 
 func TestSharingDecidesReservations(t *testing.T) {
 	t.Parallel()
-	owner := func(share string) *corev1.Service {
-		if share == "" {
-			return aService("bank", "owner", showing(true, ip1))
+	owner := func(share string, change ...func(*corev1.Service)) *version {
+		if share != "" {
+			change = append(change, annotated(annotation.ShareWith, share))
 		}
-		return aService("bank", "owner", showing(true, ip1), annotated(annotation.ShareWith, share))
+		return read(aService("bank", "owner", append(change, showing(true, ip1))...), "")
 	}
-	b := bookOf(owner(""), aService("shop", "guest"), aService("blog", "late"))
+	b := bookOf(aService("shop", "guest"), aService("blog", "late"))
+	b.set(owner(""))
 	reserve := func(uid string) error {
 		_, err := b.Reserve(uid, ip1, -1)
 		return err
@@ -174,9 +179,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 	b.settle("late")
 	assert.True(t, b.set(owner("")), "sharing is withdrawn")
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
-	broken := owner("shop")
-	broken.Annotations[annotation.Algorithm] = "no such"
-	b.set(broken)
+	b.set(owner("shop", annotated(annotation.Algorithm, "no such")))
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared, "annotations that cannot be read share with nobody")
 }
 
@@ -186,7 +189,7 @@ func TestAcquiredAddressCountsOnce(t *testing.T) {
 	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
 	_, err := b.Reserve("one", "", 3)
 	require.NoError(t, err)
-	b.set(aService("a", "one", recording(true, ip1)))
+	b.set(read(aService("a", "one", recording(true, ip1)), ""))
 	for _, uid := range []string{"two", "three"} {
 		_, err = b.Reserve(uid, "", 3)
 		require.NoError(t, err, uid)
@@ -200,4 +203,52 @@ func TestAcquiredAddressCountsOnce(t *testing.T) {
 	b.settle("four")
 	_, err = b.Reserve("four", "", 3)
 	require.NoError(t, err)
+}
+
+// An informer may show a version that is older than what this process has written: the address book does not go back to it.
+func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
+	t.Parallel()
+	finalizer := func(s *corev1.Service) { s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} }
+	shared := annotated(annotation.ShareWith, "shop")
+	for name, tc := range map[string]struct {
+		first, older, newer []func(*corev1.Service)
+	}{
+		"who has an address": {
+			older: []func(*corev1.Service){finalizer},
+			newer: []func(*corev1.Service){finalizer, showing(true, ip1)},
+		},
+		"a withdrawn share-with": {
+			first: []func(*corev1.Service){shared, showing(true, ip1)},
+			older: []func(*corev1.Service){shared, showing(true, ip1)},
+			newer: []func(*corev1.Service){showing(true, ip1)},
+		},
+	} {
+		c, _ := idleController(t)
+		first := aService("bank", "web", append(tc.first, versioned("5"))...)
+		c.ServiceAdded(first)
+		c.ServiceAdded(aService("shop", "guest"))
+		c.wrote(KeyOf(first), aService("bank", "web", append(tc.newer, versioned("7"))...))
+		require.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
+		for range 2 {
+			c.ServiceHandler().OnUpdate(first, aService("bank", "web", append(tc.older, versioned("6"))...))
+			assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
+			_, err := c.book.Reserve("guest", ip1, -1)
+			require.ErrorIs(t, err, loadbalancer.ErrNotShared, name)
+		}
+	}
+}
+
+// What was cleaned up does not come back with an older version.
+func TestOlderVersionsDoNotComeBackAfterTheCleanUp(t *testing.T) {
+	t.Parallel()
+	c, _ := idleController(t)
+	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
+	web := aService("a", "web", versioned("5"), showing(true, ip1))
+	c.ServiceAdded(web)
+	c.wrote(KeyOf(web), aService("a", "web", versioned("7"), notOne))
+	c.forget(KeyOf(web))
+	c.ServiceHandler().OnUpdate(web, aService("a", "web", versioned("6"), showing(true, ip1), notOne))
+	assert.Empty(t, holdersOf(c.book, ip1))
+	c.ServiceHandler().OnDelete(web)
+	assert.Empty(t, c.states)
 }

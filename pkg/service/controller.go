@@ -17,10 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -92,6 +90,8 @@ type Controller struct {
 type state struct {
 	memory loadbalancer.Memory
 	retry  retry
+	// upkeep is the wait after failures to keep up what serves while retry waits.
+	upkeep retry
 	// since is when the last drift round began: what was read before does not count.
 	since time.Time
 	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
@@ -99,10 +99,9 @@ type state struct {
 	// served means that the last sync succeeded; unhealthy that no node can serve its forwarded ports; forwards that ports may be
 	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists; lacks that a node has no VM.
 	served, unhealthy, forwards, doubtful, lacks bool
-	asked                                        string // the fingerprint of the last sync
-	// svc is the newest version of the Service that the informer has shown or this process has written; of one that is gone all
-	// that is left of it.
-	svc     *corev1.Service
+	asked                                        string // by the version that was synced last
+	// newest is what the informer has shown or this process has written; of a Service that is gone all that is left of it.
+	newest
 	gone    bool
 	orphans []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
@@ -144,7 +143,9 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		klog.ErrorS(err, "The Services cannot be listed: no load balancer is worked on")
 		return
 	}
-	c.book.fill(services) // it is complete before the first Service is worked on
+	for _, svc := range services {
+		c.ServiceAdded(svc) // the address book is complete before the first Service is worked on
+	}
 	c.workers = workers
 	context.AfterFunc(ctx, c.Stop)
 	var all sync.WaitGroup
@@ -153,9 +154,6 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	}
 	all.Go(func() { c.heartbeats.Run(ctx) })
 	all.Go(func() { c.runRounds(ctx) })
-	for _, svc := range services {
-		c.ServiceAdded(svc)
-	}
 	all.Wait()
 }
 
@@ -206,20 +204,6 @@ func (c *Controller) leave(k Key) {
 	delete(c.parked, k.Namespace)
 }
 
-// Handles reports whether the controller works on a Service: one that asks for a load balancer of no other class, or
-// one that had one and still has the finalizer.
-func Handles(svc *corev1.Service) bool { return wants(svc) || leaves(svc) }
-
-// wants reports whether a Service wants a load balancer of this controller.
-func wants(svc *corev1.Service) bool {
-	return svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
-}
-
-// leaves reports whether a Service no longer wants its load balancer.
-func leaves(svc *corev1.Service) bool {
-	return servicehelpers.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil && !wants(svc)
-}
-
 // with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
 func (c *Controller) with(k Key, f func(*state)) {
 	c.mu.Lock()
@@ -241,14 +225,17 @@ func (c *Controller) stateOf(k Key) *state {
 	return s
 }
 
-// forget forgets a Service that has nothing in CloudStack, but not the object of one that wants a load balancer again.
+// forget forgets what is remembered of a Service that has nothing in CloudStack any more. While it exists its newest version stays,
+// or an older one that the informer shows later would count as new.
 func (c *Controller) forget(k Key) {
-	c.book.remove(k.UID)
 	c.mu.Lock()
 	s := c.states[k]
 	delete(c.states, k)
-	if s != nil && !s.gone && s.svc != nil && wants(s.svc) {
-		c.states[k] = &state{svc: s.svc}
+	if s != nil && !s.gone && s.version != nil {
+		c.states[k] = &state{newest: s.newest}
+	}
+	if s == nil || s.gone || s.version == nil || !wants(s.svc) {
+		c.book.remove(k.UID)
 	}
 	if s != nil && s.retry.next {
 		c.tryNext() // it does not need what became free
@@ -257,40 +244,59 @@ func (c *Controller) forget(k Key) {
 	c.heartbeats.Use(string(k.UID), false)
 }
 
-// update makes a version of the Service the newest one, unless it is older. It reports whether it was known already.
-func (s *state) update(svc *corev1.Service) (known bool) {
-	if s.svc != nil {
-		order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, s.svc.ResourceVersion)
-		if err == nil && order < 0 {
-			return false
+// learn makes a version of a Service the newest one, unless it is older, and brings the address book up to date. It returns the
+// newest version before and now, both nil for a Service that the controller has nothing to do with.
+func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
+	k, touched := KeyOf(svc), false
+	c.with(k, func(s *state) { was, touched = s.version, s.touched })
+	switch {
+	case was == nil && !touched && !Handles(svc):
+		return nil, nil
+	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
+		return was, was
+	}
+	is = read(svc, c.deps.Mode) // without the lock: a tenant decides how long that takes
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.states[k]
+	if s == nil {
+		s = &state{}
+		c.states[k] = s
+	}
+	was = s.version
+	if !s.offer(is) {
+		return was, was
+	}
+	s.orphans = nil
+	switch {
+	case !Handles(svc) && !s.touched:
+		c.book.remove(k.UID)
+	case c.book.set(is):
+		c.free() // whoever was refused the addresses may be admitted now
+	}
+	return was, is
+}
+
+// Recovered ends the waits of Services after failures that pass: CloudStack answers again.
+func (c *Controller) Recovered() {
+	now := c.deps.Clock.Now()
+	c.wake(0, func(_ Key, s *state) bool {
+		s.upkeep.until = now
+		waits := s.retry.waiting() && s.retry.kind <= byAnswer
+		if waits {
+			s.retry.until = now
 		}
-		known = svc.ResourceVersion == s.svc.ResourceVersion
-	}
-	s.svc, s.orphans = svc, nil
-	return known
+		return waits || s.upkeep.waiting()
+	})
 }
 
-// wrote notes that this process has written a Service.
-func (c *Controller) wrote(k Key, after *corev1.Service) {
-	c.with(k, func(s *state) { s.update(after) })
-	c.note(after)
-}
-
-// note brings the address book up to date. It reports whether the Service shares its addresses with other namespaces than
-// before.
-func (c *Controller) note(svc *corev1.Service) (sharing bool) {
-	if Handles(svc) || c.abandoned(svc) {
-		return c.book.set(svc)
-	}
-	c.book.remove(svc.UID)
-	return false
-}
-
-// Retry ends the wait of all Services after failures, as when the keys of the API were replaced.
+// Retry ends the wait of all Services after failures, as when the keys of the API were replaced: these may show other projects.
 func (c *Controller) Retry() {
+	c.projects.RemoveAll(func(any) bool { return true })
 	c.wake(0, func(_ Key, s *state) bool {
 		failed := s.retry.waiting()
-		s.retry = retry{}
+		s.retry, s.upkeep = retry{}, retry{}
 		return failed
 	})
 }

@@ -37,6 +37,11 @@ func annotated(name, value string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Annotations[name] = value }
 }
 
+// versioned gives a Service a resourceVersion.
+func versioned(v string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.ResourceVersion = v }
+}
+
 // showing gives a Service addresses in its status, with a record of each.
 func showing(allocated bool, ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {

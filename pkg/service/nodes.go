@@ -47,7 +47,7 @@ type backends struct {
 
 // backends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
 // the meantime makes the Service be synced again.
-func (c *Controller) backends(ctx context.Context, w *work) (*backends, error) {
+func (c *Controller) backends(ctx context.Context, w *work, on events) (*backends, error) {
 	b := &backends{nodes: selected(w.spec, w.nodes)}
 	switch {
 	case len(w.nodes) == 0:
@@ -64,7 +64,7 @@ func (c *Controller) backends(ctx context.Context, w *work) (*backends, error) {
 		}
 	}
 	b.unhealthy = c.unhealthy(w, b.nodes)
-	return b, c.find(ctx, w, b, w.events, lbVMAge)
+	return b, c.find(ctx, w, b, on, lbVMAge)
 }
 
 // selected are the nodes that the Service's own selector leaves.
@@ -103,7 +103,7 @@ func texts(unhealthy map[string]failover.Problem) map[string]string {
 
 // find finds the VMs of the nodes that serve, and those that tell in which network the Service is where these cannot.
 func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, age time.Duration) (err error) {
-	inv := c.inventory(w.spec.Project)
+	inv := c.inventory(w.project)
 	b.reach, w.lacks = nil, false
 	if b.members, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
 		return err

@@ -83,7 +83,13 @@ func (r *Round) fillBook(ctx context.Context) error {
 	r.fill.Do(func() {
 		services, err := r.services(ctx)
 		if r.err = err; err == nil {
-			r.c.book.fill(services)
+			r.c.mu.Lock()
+			clear(r.c.states)
+			r.c.book.clear()
+			r.c.mu.Unlock()
+			for _, svc := range services {
+				r.c.ServiceAdded(svc)
+			}
 		}
 	})
 	return r.err
@@ -94,13 +100,16 @@ func (r *Round) fillBook(ctx context.Context) error {
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	var said notices
+	v := read(svc, r.c.deps.Mode)
+	w := &work{
+		version: v, latest: svc, absent: !wants(svc), project: v.spec.Project, key: KeyOf(svc), state: &state{},
+		nodes: Eligible(nodes), events: events{&said, svc},
+	}
 	err := r.fillBook(ctx)
 	if err == nil {
-		r.c.book.set(svc)
-		w := &work{key: KeyOf(svc), state: &state{}, svc: svc, nodes: Eligible(nodes), events: events{&said, svc}}
-		r.c.describe(w)
+		r.c.book.set(v)
 		do := r.c.removal
-		if wants(svc) {
+		if !w.absent {
 			do = r.c.reconcile
 		}
 		_, err = do(ctx, w, func(ctx context.Context, req loadbalancer.Request) (_ loadbalancer.Result, err error) {
@@ -112,6 +121,13 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 	preview.Notices = append(said, preview.Notices...)
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		preview.Refusal, err = refusal, nil
+	}
+	if preview.Refusal != nil && w.served() && !w.absent {
+		_, err = r.c.keepUp(ctx, w, func(ctx context.Context, req loadbalancer.Request, known bool) (_ loadbalancer.Result, err error) {
+			req.Since, req.Memory = r.since, nil
+			preview.Actions, err = r.c.reconciler.PreviewKept(ctx, req, known)
+			return loadbalancer.Result{}, err
+		})
 	}
 	return preview, err
 }

@@ -70,20 +70,13 @@ func triggerOf(err error) trigger {
 			return byChange
 		}
 	}
-	if e, ok := errors.AsType[*cloudstack.Error](err); ok && !e.MayHaveHappened {
-		switch e.Kind {
-		case cloudstack.KindLimit, cloudstack.KindCapacity, cloudstack.KindConflict:
-			return byOthers
-		case cloudstack.KindNotPermitted, cloudstack.KindInvalid:
-			return byChange
-		case cloudstack.KindNotFound:
-			if e.Command == "listProjects" { // other things vanish while they are worked on; a project was misspelt
-				return byChange
-			}
-		default:
-		}
+	switch {
+	case !loadbalancer.Lasting(err):
+		return byTime
+	case shortage(err) || cloudstack.IsKind(err, cloudstack.KindConflict):
+		return byOthers
 	}
-	return byTime
+	return byChange
 }
 
 // shortage reports whether an error says that CloudStack has no address left for the project.
@@ -91,11 +84,13 @@ func shortage(err error) bool {
 	return cloudstack.IsKind(err, cloudstack.KindLimit) || cloudstack.IsKind(err, cloudstack.KindCapacity)
 }
 
+// deletion is the fingerprint of a Service that no longer wants a load balancer.
+const deletion = "delete"
+
 // attempt identifies a sync for the backoff: what it depends on.
 type attempt struct {
 	fingerprint string
 	nodes       string // identifies the set of nodes that serve
-	serves      bool   // the Service has an address: its rules follow the nodes even while something else fails
 	project     string // that the Service names: it has its own limits and addresses
 }
 
@@ -129,13 +124,17 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 	if !r.waiting() {
 		return 0
 	}
-	until := r.until
-	if r.fingerprint != a.fingerprint || (r.kind == byNodes || r.serves) && r.nodes != a.nodes {
-		if soon := r.last.Add(early.after(r.changes + 1)); soon.Before(until) {
-			until = soon
-		}
+	soon := r.until
+	switch {
+	case a.fingerprint == deletion && r.fingerprint != deletion: // changes before it do not count
+		soon = r.last.Add(early.base)
+	case r.fingerprint != a.fingerprint, r.kind == byNodes && r.nodes != a.nodes:
+		soon = r.last.Add(early.after(r.changes + 1))
 	}
-	return max(0, until.Sub(now))
+	if soon.Before(r.until) {
+		return max(0, soon.Sub(now))
+	}
+	return max(0, r.until.Sub(now))
 }
 
 // failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions left

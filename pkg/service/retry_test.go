@@ -122,7 +122,6 @@ func TestWaitEndsEarly(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		err    error
-		serves bool
 		change func(*corev1.Service)
 		nodes  string
 		begins bool
@@ -131,13 +130,12 @@ func TestWaitEndsEarly(t *testing.T) {
 		{name: "spec", err: limit, change: func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, begins: true},
 		{name: "nodes do not help", err: limit, nodes: "w1, w2"},
 		{name: "nodes help", err: &plan.RefusalError{Reason: plan.ReasonNoNodes}, nodes: "w1, w2", begins: true},
-		{name: "rules follow the nodes", err: limit, serves: true, nodes: "w1, w2", begins: true},
 		{name: "transient", err: &cloudstack.Error{Kind: cloudstack.KindTransient}, begins: true},
 	} {
 		svc := aService("a", "web")
 		var r retry
 		of := func(nodes string) attempt {
-			return attempt{fingerprint: annotation.Fingerprint(svc), nodes: nodes, serves: c.serves}
+			return attempt{fingerprint: annotation.Fingerprint(svc), nodes: nodes}
 		}
 		first := of(nodes)
 		assert.Zero(t, r.held(first, testTime), "%s: nothing failed yet", c.name)
@@ -184,7 +182,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	c, clk := idleController(t)
 	work := func(name string) *work {
 		svc := aService("a", name)
-		return &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}, began: clk.Now()}
+		return &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc, events: events{silent{}, svc}, began: clk.Now()}
 	}
 	reasons := map[string]error{
 		"limit": &cloudstack.Error{Kind: cloudstack.KindLimit}, "conflict": &cloudstack.Error{Kind: cloudstack.KindConflict},
@@ -246,7 +244,7 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 	} {
 		c, clk := idleController(t)
 		svc := aService("a", "web")
-		w := &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}}
+		w := &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc, events: events{silent{}, svc}}
 		wait, err := c.attempt(t.Context(), w, func(context.Context, *work) (outcome, error) {
 			clk.Step(time.Second)
 			c.freed()

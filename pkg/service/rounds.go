@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,7 @@ func (c *Controller) Round(ctx context.Context) []Key {
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
 	total, complete, looked := 0, true, sets.New[string]()
+	services, _ := c.deps.Services() // without the list each orphan is reported as one of a Service that is gone
 	for _, project := range c.knownProjects() {
 		// A Service may name a project by its name, and tags name it by its id.
 		if id, err := c.inventory(project).ProjectID(ctx); err == nil && looked.Has(id) {
@@ -84,8 +86,13 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
 			complete = false
 		}
-		total += len(list)
 		for _, o := range list {
+			at := slices.IndexFunc(services, func(svc *corev1.Service) bool { return svc.UID == types.UID(o.UID) })
+			if at >= 0 { // it exists, and has neither records nor a finalizer
+				keys = append(keys, c.claim(services[at]))
+				continue
+			}
+			total++
 			ref := c.reportOrphan(o)
 			k := Key{ref.Namespace, cmp.Or(ref.UID, types.UID("unused "+o.ID))}
 			found[k] = append(found[k], o)
@@ -95,7 +102,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 		c.orphanCount.Set(float64(total))
 	}
 	if !c.deps.CleanOrphans || c.deps.Policy != "" && c.deps.Policy != plan.PolicyApply {
-		return nil
+		return keys
 	}
 	for k, list := range found {
 		c.stateOf(k)
@@ -103,6 +110,17 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load balancer.
+func (c *Controller) claim(svc *corev1.Service) Key {
+	k, v := KeyOf(svc), read(svc, c.deps.Mode)
+	c.stateOf(k)
+	c.with(k, func(s *state) {
+		s.offer(v)
+		s.touched = true
+	})
+	return k
 }
 
 // orphanObject is the Service that was, for Events.

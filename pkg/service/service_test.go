@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -28,17 +30,30 @@ func TestHandles(t *testing.T) {
 		change func(*corev1.Service)
 		want   bool
 	}{
-		"load balancer":              {func(*corev1.Service) {}, true},
-		"of another class":           {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
-		"never one":                  {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
-		"no longer one":              {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
-		"being deleted":              {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
-		"being deleted, cleaned up":  {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
-		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
-		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
+		"load balancer":               {func(*corev1.Service) {}, true},
+		"of another class":            {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
+		"never one":                   {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
+		"no longer one":               {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
+		"being deleted":               {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
+		"being deleted, cleaned up":   {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
+		"its class, being deleted":    {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
+		"with the finalizer, living":  {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
+		"its class, with our records": {func(s *corev1.Service) { recording(true, ip1)(s); s.Spec.LoadBalancerClass = &class }, true},
+		"its class and finalizer":     {func(s *corev1.Service) { s.Spec.LoadBalancerClass, s.Finalizers = &class, finalizer }, false},
 	} {
 		assert.Equal(t, c.want, Handles(aService("default", "web", c.change)), name)
 	}
+}
+
+// A tombstone need not have the object that was deleted.
+func TestTombstonesWithoutObject(t *testing.T) {
+	t.Parallel()
+	c, _ := idleController(t)
+	c.ServiceHandler().OnDelete(cache.DeletedFinalStateUnknown{Key: "a/web"})
+	c.NodeHandler().OnDelete(cache.DeletedFinalStateUnknown{Key: "w1"})
+	handler(func(was, is *discoveryv1.EndpointSlice) {
+		t.Error("there is nothing that changed", was, is)
+	}).OnDelete(cache.DeletedFinalStateUnknown{Key: "a/web-1"})
 }
 
 func TestEligible(t *testing.T) {

@@ -27,25 +27,31 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 		out, _ := obj.(*T)
 		return out
 	}
+	call := func(was, is *T) {
+		if was != nil || is != nil { // the informer may have lost a deleted object
+			changed(was, is)
+		}
+	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(is any) { changed(nil, object(is)) },
-		UpdateFunc: func(was, is any) { changed(object(was), object(is)) },
-		DeleteFunc: func(was any) { changed(object(was), nil) },
+		AddFunc:    func(is any) { call(nil, object(is)) },
+		UpdateFunc: func(was, is any) { call(object(was), object(is)) },
+		DeleteFunc: func(was any) { call(object(was), nil) },
 	}
 }
 
 // ServiceHandler puts changed Services into the queue.
 func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	return handler(func(was, is *corev1.Service) {
-		if was != nil && is != nil && was.UID == is.UID {
-			c.serviceUpdated(was, is)
-			return
-		}
-		if was != nil { // perhaps created again while nobody watched
+		replaced := was != nil && (is == nil || was.UID != is.UID) // perhaps created again while nobody watched
+		if replaced {
 			c.ServiceDeleted(was)
 		}
-		if is != nil {
+		switch {
+		case is == nil:
+		case was == nil || replaced:
 			c.ServiceAdded(is)
+		default:
+			c.serviceChanged(is)
 		}
 	})
 }
@@ -55,63 +61,48 @@ func (c *Controller) NodeHandler() cache.ResourceEventHandler { return handler(c
 
 // ServiceAdded notes a Service that is new, or was there when the controller started.
 func (c *Controller) ServiceAdded(svc *corev1.Service) {
-	c.note(svc)
-	c.observed(svc)
-	if Handles(svc) || c.abandoned(svc) {
+	if _, is := c.learn(svc); is != nil && (Handles(is.svc) || c.touched(KeyOf(svc))) {
 		c.queue.Add(KeyOf(svc))
 	}
 }
 
-// observed notes a version of a Service that the informer shows, unless the controller has nothing to do with it. It returns the
-// newest version, and whether the informer's was known already: this process wrote it.
-func (c *Controller) observed(svc *corev1.Service) (newest *corev1.Service, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := KeyOf(svc)
-	s := c.states[k]
-	if s == nil {
-		s = &state{}
-		if Handles(svc) || hasRecords(svc) {
-			c.states[k] = s
-		}
-	}
-	known = s.update(svc)
-	return s.svc, known
+// touched reports whether this process has worked on a Service: something of it may be in CloudStack.
+func (c *Controller) touched(k Key) (touched bool) {
+	c.with(k, func(s *state) { touched = s.touched })
+	return touched
 }
 
-// abandoned reports whether a Service that the controller does not handle may have something in CloudStack: its finalizer was
-// taken away.
-func (c *Controller) abandoned(svc *corev1.Service) (found bool) {
-	c.with(KeyOf(svc), func(s *state) { found = s.touched })
-	return found || hasRecords(svc)
-}
-
-// hasRecords reports whether a Service has records of addresses.
-func hasRecords(svc *corev1.Service) bool {
-	return svc.Spec.LoadBalancerClass == nil && (svc.Annotations[annotation.Addresses] != "" || svc.Annotations[annotation.Allocation] != "")
-}
-
-func (c *Controller) serviceUpdated(was, is *corev1.Service) {
-	if c.note(is) {
-		c.freed() // whoever was refused the addresses may be admitted now
+// serviceChanged notes a version of a Service that the informer shows.
+func (c *Controller) serviceChanged(svc *corev1.Service) {
+	was, is := c.learn(svc)
+	if is == was {
+		return // this process has written it, or knows a newer one
 	}
-	if !Handles(is) && !Handles(was) && !c.abandoned(is) {
-		return
-	}
-	newest, own := c.observed(is)
 	// Somebody may have taken from the Service what the controller keeps on it.
-	lacks := newest.Annotations[annotation.Addresses] != "" && (!servicehelpers.HasLBFinalizer(newest) || len(newest.Status.LoadBalancer.Ingress) == 0)
-	asked := annotation.Fingerprint(was) != annotation.Fingerprint(is) // an informer may pass over versions: our own write may bring what others wrote
-	if asked || !own && (wants(was) != wants(is) || leaves(was) != leaves(is) || wants(is) && lacks) {
-		c.queue.Add(KeyOf(is))
+	lacks := wants(svc) && svc.Annotations[annotation.Addresses] != "" &&
+		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
+	if lacks || differ(was, is) && (Handles(svc) || c.touched(KeyOf(svc))) {
+		c.queue.Add(KeyOf(svc))
+	}
+}
+
+// differ reports whether there is something to do for a version of a Service that there was not for the one before.
+func differ(was, is *version) bool {
+	return was == nil || was.asked != is.asked || Handles(was.svc) != Handles(is.svc)
+}
+
+// wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
+func (c *Controller) wrote(k Key, svc *corev1.Service) {
+	if was, is := c.learn(svc); is != nil && is != was && differ(was, is) {
+		c.queue.Add(k)
 	}
 }
 
 // ServiceDeleted notes a Service that is gone. One that was deleted without its finalizer is cleaned up like any other.
 func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	k := KeyOf(svc)
-	left := c.abandoned(svc) || Handles(svc) && len(svc.Status.LoadBalancer.Ingress) > 0
-	c.observed(svc)
+	_, is := c.learn(svc)
+	left := is != nil && (c.touched(k) || hasRecords(is.svc) || Handles(is.svc) && is.served())
 	c.with(k, func(s *state) { s.gone = true })
 	if !left {
 		c.forget(k)
@@ -133,11 +124,8 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 		c.wake(0, func(_ Key, s *state) bool { return s.forwards })
 	}
 	c.wake(gatherPause, func(_ Key, s *state) bool {
-		selects := func(n *corev1.Node) bool {
-			spec, _ := annotation.Parse(s.svc)
-			return len(selected(spec, []*corev1.Node{n})) > 0
-		}
-		return s.svc != nil && wants(s.svc) && (!health || !s.forwards) && (members || relabelled && selects(was) != selects(is))
+		selects := func(n *corev1.Node) bool { return len(selected(s.spec, []*corev1.Node{n})) > 0 }
+		return s.version != nil && wants(s.svc) && (!health || !s.forwards) && (members || relabelled && selects(was) != selects(is))
 	})
 }
 
@@ -145,7 +133,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 // synced counts, too: the queue holds it until then.
 func (c *Controller) endpointsChanged(namespace, name string) {
 	c.wake(gatherPause, func(k Key, s *state) bool {
-		return k.Namespace == namespace && s.svc != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+		return k.Namespace == namespace && s.version != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	})
 }
 
@@ -153,6 +141,11 @@ func (c *Controller) endpointsChanged(namespace, name string) {
 func (c *Controller) freed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.free()
+}
+
+// free is freed for callers that hold the controller's lock.
+func (c *Controller) free() {
 	c.freedAt = c.deps.Clock.Now()
 	c.tryNext()
 }

@@ -39,16 +39,16 @@ func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, c
 	if err != nil {
 		return err
 	}
-	after, err := c.deps.Kube.CoreV1().Services(w.svc.Namespace).Patch(ctx, w.svc.Name, kind, text, metav1.PatchOptions{}, subresources...)
+	after, err := c.deps.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text, metav1.PatchOptions{}, subresources...)
 	if err == nil {
 		c.wrote(w.key, after)
-		w.svc = after
+		w.latest = after
 	}
 	return err
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
-	if servicehelpers.HasLBFinalizer(w.svc) {
+	if servicehelpers.HasLBFinalizer(w.latest) {
 		return nil
 	}
 	return c.change(ctx, w, func(svc *corev1.Service) {
@@ -56,26 +56,34 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	})
 }
 
-// release clears the status of a Service that has no load balancer any more, and removes the finalizer. The patches name what
-// goes: a difference of two versions would take what others have added since.
+// release takes from a Service what the controller has given to it. The records go with the finalizer: until then a process that
+// knows nothing finds by them what is left to do. The patches name what goes: a difference of two versions would take what others
+// have added since. The finalizer and the status of a Service that another controller serves by now are that one's.
 func (c *Controller) release(ctx context.Context, w *work) error {
-	metadata, status := map[string]any{"uid": w.svc.UID}, map[string]any{}
-	if len(w.svc.Status.LoadBalancer.Ingress) > 0 {
+	metadata := map[string]any{"uid": w.latest.UID}
+	if hasRecords(w.latest) {
+		metadata["annotations"] = map[string]any{annotation.Addresses: nil, annotation.Allocation: nil}
+	}
+	if servicehelpers.HasLBFinalizer(w.latest) && !w.servedByOthers() {
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+	}
+	status := map[string]any{}
+	if len(w.latest.Status.LoadBalancer.Ingress) > 0 && !w.servedByOthers() {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
 	}
-	if w.svc.DeletionTimestamp == nil && apimeta.FindStatusCondition(w.svc.Status.Conditions, ConditionReady) != nil {
+	if apimeta.FindStatusCondition(w.latest.Status.Conditions, ConditionReady) != nil {
 		gone := func(kind string) map[string]string { return map[string]string{"$patch": "delete", "type": kind} }
 		status["conditions"] = []map[string]string{gone(ConditionReady), gone(corev1.LoadBalancerPortsError), gone(ConditionAddress)}
 	}
+
 	var err error
 	if len(status) > 0 {
-		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata, "status": status}, "status")
+		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{"uid": w.latest.UID}, "status": status}, "status")
 	}
-	if err == nil && servicehelpers.HasLBFinalizer(w.svc) {
-		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+	if err == nil && len(metadata) > 1 {
 		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata})
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && c.gone(ctx, w.svc.Namespace, w.svc.Name, w.svc.UID) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && c.gone(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
 		return nil
 	}
 	return err
@@ -109,9 +117,9 @@ func statusOf(w *work, ip string) *corev1.LoadBalancerStatus {
 
 // change changes a copy of the Service, and patches what differs.
 func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
-	before, after := *w.svc, w.svc.DeepCopy()
+	before, after := *w.latest, w.latest.DeepCopy()
 	do(after)
-	if apiequality.Semantic.DeepEqual(w.svc, after) {
+	if apiequality.Semantic.DeepEqual(w.latest, after) {
 		return nil
 	}
 	before.UID = "" // the patch has it then
@@ -210,8 +218,8 @@ type recordStore struct {
 // Load reads the Service from the API server. It fails when the Service is gone, being deleted, or another one of the same
 // name: nothing may be acquired for it then.
 func (s *recordStore) Load(ctx context.Context) (annotation.Records, error) {
-	svc, err := s.c.deps.Kube.CoreV1().Services(s.w.svc.Namespace).Get(ctx, s.w.svc.Name, metav1.GetOptions{})
-	if err == nil && (svc.UID != s.w.svc.UID || svc.DeletionTimestamp != nil) {
+	svc, err := s.c.deps.Kube.CoreV1().Services(s.w.latest.Namespace).Get(ctx, s.w.latest.Name, metav1.GetOptions{})
+	if err == nil && (svc.UID != s.w.latest.UID || svc.DeletionTimestamp != nil) {
 		err = fmt.Errorf("service %s/%s is being deleted, or not the one it was", svc.Namespace, svc.Name)
 	}
 	if err != nil {
@@ -221,11 +229,9 @@ func (s *recordStore) Load(ctx context.Context) (annotation.Records, error) {
 	return records.Trusted(), err
 }
 
-// Save patches the annotations. A Service that is gone is no error: its cleaning goes on without records.
+// Save patches the annotations of a Service that wants a load balancer. Those of another one stay until nothing is left of it.
 func (s *recordStore) Save(ctx context.Context, r annotation.Records) error {
-	gone := false
-	s.c.with(s.w.key, func(known *state) { gone = known.gone })
-	if gone && !wants(s.w.svc) {
+	if s.w.absent {
 		return nil
 	}
 	annotations := map[string]any{}
@@ -234,9 +240,9 @@ func (s *recordStore) Save(ctx context.Context, r annotation.Records) error {
 			annotations[name] = nil
 		}
 	}
-	metadata := map[string]any{"annotations": annotations, "uid": s.w.svc.UID}
+	metadata := map[string]any{"annotations": annotations, "uid": s.w.latest.UID}
 	err := s.c.patch(ctx, s.w, types.MergePatchType, map[string]any{"metadata": metadata})
-	if apierrors.IsNotFound(err) && (r.Empty() || !wants(s.w.svc)) {
+	if apierrors.IsNotFound(err) && r.Empty() {
 		return nil
 	}
 	return err

@@ -59,7 +59,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	svc := aService("a", "web", func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
 	kube := fake.NewClientset(svc)
 	c.deps.Kube = kube
-	w := &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc}
+	w := &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc}
 	write := func(unserved *plan.Notice, failure error) (written bool, ready, ports *metav1.Condition) {
 		t.Helper()
 		clk.Step(time.Minute)
@@ -69,7 +69,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 			out.status = &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}}
 		}
 		require.NoError(t, c.writeStatus(t.Context(), w, out, failure))
-		all := w.svc.Status.Conditions
+		all := w.latest.Status.Conditions
 		require.NotNil(t, apimeta.FindStatusCondition(all, "example.org/Other"))
 		return len(kube.Actions()) > 0, apimeta.FindStatusCondition(all, ConditionReady), apimeta.FindStatusCondition(all, corev1.LoadBalancerPortsError)
 	}
@@ -77,7 +77,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	_, ready, ports := write(nil, refused)
 	require.True(t, clk.Now().Equal(ready.LastTransitionTime.Time))
 	require.Equal(t, metav1.ConditionTrue, ports.Status)
-	require.Empty(t, w.svc.Status.LoadBalancer.Ingress, "no port to mark")
+	require.Empty(t, w.latest.Status.LoadBalancer.Ingress, "no port to mark")
 	_, ready, ports = write(nil, nil)
 	began := clk.Now()
 	require.Equal(t, []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse}, []metav1.ConditionStatus{ready.Status, ports.Status})
@@ -85,7 +85,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	require.False(t, written)
 	require.Empty(t, svc.Status.LoadBalancer.Ingress, "the cached object is not changed")
 	_, ready, _ = write(nil, refused)
-	require.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, w.svc.Status.LoadBalancer.Ingress[0].Ports)
+	require.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, w.latest.Status.LoadBalancer.Ingress[0].Ports)
 	transition := ready.LastTransitionTime
 	require.False(t, began.Equal(transition.Time))
 	written, _, _ = write(nil, refused)
@@ -94,12 +94,12 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	require.Equal(t, transition, ready.LastTransitionTime, "the message changed, the status did not")
 	_, ready, _ = write(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, nil)
 	require.Equal(t, "NoBackends", ready.Reason)
-	require.Nil(t, w.svc.Status.LoadBalancer.Ingress[0].Ports[0].Error)
+	require.Nil(t, w.latest.Status.LoadBalancer.Ingress[0].Ports[0].Error)
 	require.NoError(t, c.addFinalizer(t.Context(), w))
 	require.NoError(t, c.release(t.Context(), w))
-	require.Len(t, w.svc.Status.Conditions, 1)
-	require.Empty(t, w.svc.Finalizers)
-	require.Empty(t, w.svc.Status.LoadBalancer.Ingress)
+	require.Len(t, w.latest.Status.Conditions, 1)
+	require.Empty(t, w.latest.Finalizers)
+	require.Empty(t, w.latest.Status.LoadBalancer.Ingress)
 }
 
 // What this process wrote counts until the informer shows it, or something newer.
@@ -128,7 +128,7 @@ func TestNewestVersionOfService(t *testing.T) {
 			c.wrote(k, version(step.wrote))
 		}
 		if step.informer != "" {
-			c.serviceUpdated(shown, version(step.informer))
+			c.serviceChanged(version(step.informer))
 			shown = version(step.informer)
 		}
 		assert.Equal(t, step.want, c.states[k].svc.ResourceVersion, "step %d", i)
@@ -148,7 +148,7 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	c.stateOf(KeyOf(svc)).touched = true
 	c.forget(KeyOf(svc))
 	require.NotNil(t, c.states[KeyOf(svc)])
-	assert.Equal(t, &state{svc: svc}, c.states[KeyOf(svc)])
+	assert.Equal(t, &state{newest: newest{read(svc, "")}}, c.states[KeyOf(svc)])
 }
 
 // The informer's event for what this process wrote is no reason to work.
@@ -164,12 +164,12 @@ func TestOwnWritesDoNotWakeTheQueue(t *testing.T) {
 	after.ResourceVersion = "2"
 	recording(true, ip1)(after) // no status yet: of somebody else that would be a reason
 	c.wrote(k, after)
-	c.serviceUpdated(before, after)
+	c.serviceChanged(after)
 	assert.Zero(t, c.queue.Len())
 	assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1))
 	theirs := after.DeepCopy()
 	theirs.ResourceVersion = "3"
-	c.serviceUpdated(after, theirs)
+	c.serviceChanged(theirs)
 	assert.Equal(t, 1, c.queue.Len(), "the status is missing")
 }
 
@@ -193,7 +193,8 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 		"type changed and finalizer": {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeClusterIP, nil }, true},
 	} {
 		c, _ := idleController(t)
-		c.serviceUpdated(served(), served(tc.change, func(s *corev1.Service) { s.ResourceVersion = "2" }))
+		c.learn(served())
+		c.serviceChanged(served(tc.change, versioned("2")))
 		assert.Equal(t, tc.wakes, c.queue.Len() == 1, name)
 	}
 }
@@ -211,16 +212,17 @@ func TestDeletedServices(t *testing.T) {
 		"with a record":            {svc: aService("a", "web", recording(false, ip1)), cleaned: true},
 		"with an acquisition":      {svc: aService("a", "web", annotated(annotation.Allocation, "[]")), cleaned: true},
 		"with a status":            {svc: aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }), cleaned: true},
-		"of another class":         {svc: aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") })},
+		"of another class":         {svc: aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") }), cleaned: true},
+		"never ours":               {svc: aService("a", "web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") })},
 		"of another type, touched": {svc: aService("a", "web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), touched: true, cleaned: true},
 	} {
 		c, _ := idleController(t)
 		k := KeyOf(tc.svc)
-		c.note(tc.svc)
 		c.stateOf(k).touched = tc.touched
+		c.learn(tc.svc)
 		c.ServiceDeleted(tc.svc)
 		assert.Equal(t, tc.cleaned, c.queue.Len() == 1, name)
 		assert.Equal(t, tc.cleaned, c.states[k] != nil, name)
-		assert.Equal(t, tc.cleaned && Handles(tc.svc), c.book.ByUID("web") != nil, "%s: it is in the book until it is cleaned up", name)
+		assert.Equal(t, tc.cleaned, c.book.ByUID("web") != nil, "%s: it is in the book until it is cleaned up", name)
 	}
 }

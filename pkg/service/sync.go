@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -30,50 +29,35 @@ import (
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
 	s := c.stateOf(k)
 	c.mu.Lock()
-	svc, gone, orphans := s.svc, s.gone, s.orphans
+	v, gone, touched, orphans := s.version, s.gone, s.touched, s.orphans
 	c.mu.Unlock()
-	w := &work{key: k, state: s, svc: svc, events: events{c.deps.Recorder, svc}}
-	switch {
-	case len(orphans) > 0 && (svc == nil || gone):
+	if len(orphans) > 0 && (v == nil || gone) {
 		return 0, c.cleanOrphans(ctx, k, orphans)
-	case svc == nil:
-	case gone:
+	}
+	if v == nil || !gone && !touched && !Handles(v.svc) {
+		c.forget(k)
+		return 0, nil
+	}
+	w := &work{version: v, key: k, state: s, latest: v.svc, absent: gone || !wants(v.svc), project: v.spec.Project, events: events{c.deps.Recorder, v.svc}}
+	if w.absent {
 		c.book.leave(k.UID) // a write that was under way may have brought it back
-		w.svc = svc.DeepCopy()
-		w.svc.DeletionTimestamp = new(metav1.Now()) // one that was deleted without its finalizer has none
-		return c.attempt(ctx, w, c.remove)
-	case wants(svc):
-		return c.attempt(ctx, w, c.ensure)
-	case leaves(svc), c.abandoned(svc):
 		return c.attempt(ctx, w, c.remove)
 	}
-	c.forget(k)
-	return 0, nil
+	return c.attempt(ctx, w, c.ensure)
 }
 
-// work is a Service that is worked on: the object, and what follows from it alone.
+// work is a Service that is worked on.
 type work struct {
-	key     Key
-	state   *state
-	svc     *corev1.Service // the newest version; changed as it is written
-	nodes   []*corev1.Node  // those that are eligible
-	lacks   bool            // a node has no VM
-	id      plan.Service
-	spec    annotation.Spec
-	invalid error // why annotations could not be read
-	// forwards is set when ports may be port forwardings: whether they are depends on the network, too.
-	forwards bool
+	*version                 // what is asked for: what this sync writes changes latest alone
+	latest   *corev1.Service // as this sync has written it last
+	absent   bool            // it no longer wants a load balancer
+	project  string          // where the nodes' VMs are, by name or id
+	key      Key
+	state    *state
+	nodes    []*corev1.Node // those that are eligible
+	lacks    bool           // a node has no VM
 	events   events
 	began    time.Time // of the attempt
-}
-
-// describe reads the Service.
-func (c *Controller) describe(w *work) {
-	w.id = loadbalancer.ServiceOf(w.svc)
-	w.id.Seen = apimeta.FindStatusCondition(w.svc.Status.Conditions, ConditionReady) != nil
-	w.spec, w.invalid = annotation.Parse(w.svc)
-	w.spec.Mode, w.spec.Records = cmp.Or(w.spec.Mode, c.deps.Mode), w.spec.Records.Trusted()
-	w.forwards = w.invalid == nil && plan.Facts{Service: w.id, Spec: w.spec}.Forwards()
 }
 
 // outcome is what a sync achieved.
@@ -84,9 +68,8 @@ type outcome struct {
 
 // attempt makes one attempt, and notes how it ended.
 func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Context, *work) (outcome, error)) (again time.Duration, err error) {
-	c.describe(w)
-	a := attempt{fingerprint: "delete"}
-	if wants(w.svc) {
+	a := attempt{fingerprint: deletion}
+	if !w.absent {
 		all, err := c.deps.Nodes()
 		if err != nil {
 			return time.Second, err
@@ -94,20 +77,19 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 		w.nodes = Eligible(all)
 		chosen := selected(w.spec, w.nodes)
 		a = attempt{
-			fingerprint: annotation.Fingerprint(w.svc), nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project,
-			serves: w.svc.Annotations[annotation.Addresses] != "" || len(w.svc.Status.LoadBalancer.Ingress) > 0,
+			fingerprint: w.asked, nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project,
 		}
 	}
 	var held time.Duration
 	c.with(w.key, func(s *state) {
-		s.forwards = w.forwards && wants(w.svc)
+		s.forwards = w.forwards && !w.absent
 		if held = s.retry.held(a, c.deps.Clock.Now()); held > 0 {
 			err = s.retry.err
 		}
 	})
-	c.heartbeats.Use(string(w.key.UID), w.forwards && wants(w.svc))
+	c.heartbeats.Use(string(w.key.UID), w.forwards && !w.absent)
 	if held > 0 {
-		return held, err
+		return c.keep(ctx, w, held), err
 	}
 	w.began = c.deps.Clock.Now()
 	out, err := do(ctx, w)
@@ -116,33 +98,79 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 	case errors.Is(err, context.Canceled):
 		return 0, err // the process ends
 	case err != nil:
-		return c.failed(w, a, out, err), err
-	case wants(w.svc):
+		return c.keep(ctx, w, c.failed(w, a, out, err)), err
+	case !w.absent:
 		c.succeeded(w, out)
 	}
 	return 0, nil
 }
 
+// keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service is looked at
+// again: when that failed, or at the end of the wait.
+func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
+	lasting, now := false, c.deps.Clock.Now()
+	c.with(w.key, func(s *state) {
+		lasting, again = s.retry.kind >= byOthers, s.upkeep.until.Sub(now)
+	})
+	switch {
+	case w.absent || !lasting || !w.served():
+		return wait
+	case again > 0:
+		return min(wait, again)
+	}
+
+	result, err := c.keepUp(ctx, w, c.reconciler.Keep)
+	c.with(w.key, func(s *state) {
+		if err == nil {
+			s.upkeep = retry{}
+			return
+		}
+		again = s.upkeep.failed(attempt{}, err, result, now, c.deps.Clock.Now())
+		wait = min(wait, again)
+	})
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
+	}
+	return wait
+}
+
+// upkeep is the last step of keepUp.
+type upkeep func(ctx context.Context, req loadbalancer.Request, membersKnown bool) (loadbalancer.Result, error)
+
+// keepUp keeps up what a refused Service serves. Its nodes are looked for in the project in which it has its address.
+func (c *Controller) keepUp(ctx context.Context, w *work, last upkeep) (loadbalancer.Result, error) {
+	if len(w.spec.Records.Addresses) > 0 {
+		w.project = w.spec.Records.Project()
+	}
+	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
+	b, err := c.backends(ctx, w, events{}) // what is wrong with the nodes was said before
+	_, refused := errors.AsType[*plan.RefusalError](err)
+	if err != nil && !refused {
+		return loadbalancer.Result{}, err
+	}
+	req := c.request(w, tenancy.Namespace{})
+	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unhealthy)
+	return last(ctx, req, !refused && !unreadable)
+}
+
 // ensure brings a Service that wants a load balancer to its desired state, and writes its status.
 func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err error) {
-	if err := c.addFinalizer(ctx, w); err != nil {
-		return out, fmt.Errorf("add the finalizer to the Service: %w", err)
+	if c.applies() {
+		if err := c.addFinalizer(ctx, w); err != nil {
+			return out, fmt.Errorf("add the finalizer to the Service: %w", err)
+		}
 	}
-	asked, first, lacked := annotation.Fingerprint(w.svc), false, false
+	first, lacked := false, false
 	c.with(w.key, func(s *state) {
-		first, s.asked, s.touched = s.asked != asked, asked, true
+		resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
+		first = s.asked != w.asked && !resumed && c.applies()
 		lacked = s.served && s.lacks // a warning has named the node without a VM
+		s.asked, s.touched = w.asked, true
 	})
 	if first {
 		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
 	}
 	out, err = c.reconcile(ctx, w, c.reconciler.Reconcile)
-	if _, refused := errors.AsType[*plan.RefusalError](err); refused && first {
-		if gerr := c.reconciler.GiveUp(ctx, c.request(w, tenancy.Namespace{})); gerr != nil {
-			c.with(w.key, func(s *state) { s.asked = "" }) // again with the next attempt
-			err = errors.Join(err, gerr)
-		}
-	}
 	if serr := c.writeStatus(ctx, w, out, err); err == nil && serr != nil {
 		err = fmt.Errorf("change the status of the Service: %w", serr)
 	}
@@ -157,6 +185,9 @@ func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err erro
 	return out, err
 }
 
+// applies reports whether the policy lets the controller change anything.
+func (c *Controller) applies() bool { return c.deps.Policy != plan.PolicyDryRun }
+
 // reconcile is the last step of a sync.
 type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
 
@@ -167,13 +198,13 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 	if err != nil {
 		return out, err
 	}
-	b, err := c.backends(ctx, w)
+	b, err := c.backends(ctx, w, w.events)
 	if err != nil {
 		return out, err
 	}
 	var unserved *plan.Notice
 	if b.none != "" {
-		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the rules have no members, and nobody is served"}
+		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the Service gets no traffic"}
 		w.events.notice(*unserved)
 	}
 	req.Members, req.Reach, req.Leaving, req.Ineligible = b.members, b.reach, b.leaving, texts(b.unhealthy)
@@ -195,7 +226,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 	}
 	out.Unserved = cmp.Or(unserved, out.Unserved)
 	out.status = statusOf(w, out.IP)
-	if c.deps.Policy == plan.PolicyDryRun {
+	if !c.applies() {
 		out.status = w.svc.Status.LoadBalancer.DeepCopy()
 		if len(out.Plan) > 0 {
 			w.events.note(DryRun, "dry run, not done: "+plan.Text(out.Plan))
@@ -231,7 +262,7 @@ func (c *Controller) accept(ctx context.Context, w *work) (req loadbalancer.Requ
 
 // remove removes everything of a Service that no longer wants a load balancer, and the finalizer.
 func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err error) {
-	if w.state.touched || !w.spec.Records.Empty() || len(w.id.StatusIPs) > 0 {
+	if w.state.touched || w.served() {
 		w.events.note(DeletingLoadBalancer, "Deleting load balancer")
 	}
 	if out, err = c.removal(ctx, w, c.reconciler.Reconcile); err != nil {
@@ -307,7 +338,7 @@ func (c *Controller) failed(w *work, a attempt, out outcome, err error) time.Dur
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		w.events.warn(refusal.Reason, refusal.Error())
 	}
-	doing := map[bool]string{true: "ensure", false: "delete"}[wants(w.svc)]
+	doing := map[bool]string{true: "ensure", false: "delete"}[!w.absent]
 	w.events.warn(SyncLoadBalancerFailed, "Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
 	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	return wait

@@ -53,18 +53,20 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	if d.Absent {
 		return nil
 	}
+	known := d.NetworkID != ""
+	// An address of a VPC is bound to a tier by its first rule, so that the tier must be known.
+	unbound := target != nil && target.VPCID != "" && target.NetworkID == "" && target.joining(d)
+	if !known && (target == nil || unbound) {
+		return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
+			"add a node that may serve; the Service is tried again")
+	}
 	if target == nil {
-		if d.NetworkID == "" {
-			return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
-				"add a node that may serve; the Service is tried again")
-		}
 		return nil
 	}
 	where := "address " + target.IP
 	unusable := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonAddressUnavailable, where+message, remedy)
 	}
-	known := d.NetworkID != ""
 	switch {
 	case target.ForeignCluster:
 		return unusable(" belongs to another cluster (by its tags)", "choose another address")

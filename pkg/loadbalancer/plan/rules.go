@@ -154,16 +154,21 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 		p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: update})
 	}
 	p.extras(on, want, have)
-	add, remove := difference(p.desired.Members, have.Members)
+	p.members(on, have, p.desired.Members)
+}
+
+// members plans the changes of a rule's members.
+func (p *planner) members(on On, have Item, want []string) {
+	add, remove := difference(want, have.Members)
 	if len(add) > 0 {
-		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: port, Members: add})
+		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: add})
 	}
 	if len(remove) > 0 {
 		wave := waveTrim
-		if len(p.desired.Members) == 0 {
+		if len(want) == 0 {
 			wave = waveClose // nobody may be let in any more
 		}
-		p.add(wave, Step{Kind: RemoveMembers, On: on, ItemID: have.ID, Port: port, Members: remove})
+		p.add(wave, Step{Kind: RemoveMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: remove})
 	}
 }
 
@@ -212,21 +217,4 @@ func (p *planner) leave(a *Address) {
 		}
 		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}
-}
-
-// FormerPorts returns the steps that remove what a Service that is refused has for ports that it no longer has: their node
-// ports may be another Service's by now. What another provider made waits until the Service is taken over.
-func FormerPorts(svc Service, a Actual) []Step {
-	var p planner
-	stays := func(i Item) bool {
-		return i.Adopted && !i.Tagged || svc.HasPort(transport(i.Protocol), i.StartPort, i.PrivatePort)
-	}
-	opens := func(f Item) bool { return slices.ContainsFunc(svc.Ports, func(p Port) bool { return f.on(p.Port) }) }
-	for _, x := range a.Clone().Addresses {
-		x.Owner, x.Allocated, x.Recorded = Unknown, false, false // or the address would go, too
-		x.Rules, x.Forwards = slices.DeleteFunc(x.Rules, stays), slices.DeleteFunc(x.Forwards, stays)
-		x.Firewall = slices.DeleteFunc(x.Firewall, func(f Item) bool { return !f.Tagged || opens(f) })
-		p.leave(&x)
-	}
-	return p.steps
 }

@@ -89,7 +89,7 @@ func (v *versioned) Patch(gvr schema.GroupVersionResource, obj runtime.Object, n
 }
 
 // change changes an object as an API server does: a patch may name the UID that the object must have, and an object that is
-// being deleted gets no new finalizer, and is deleted with its last one.
+// being deleted gets no new finalizer, and is deleted without one.
 func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	do := clienttesting.ObjectReaction(tracker)
 	return func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -106,14 +106,14 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 		}
 		handled, changed, err := do(a)
 		is, _ := meta.Accessor(changed)
-		if err != nil || !handled || is == nil || was.GetDeletionTimestamp() == nil {
+		if err != nil || !handled || is == nil || is.GetDeletionTimestamp() == nil {
 			return handled, changed, err
 		}
-		if slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
+		if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
 			_ = tracker.Update(resource, object, is.GetNamespace())
 			return true, nil, apierrors.NewForbidden(resource.GroupResource(), is.GetName(), nil)
 		}
-		if len(is.GetFinalizers()) == 0 && len(was.GetFinalizers()) > 0 {
+		if len(is.GetFinalizers()) == 0 {
 			err = tracker.Delete(resource, is.GetNamespace(), is.GetName())
 		}
 		return true, changed, err

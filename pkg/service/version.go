@@ -1,0 +1,99 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// version is one version of a Service with what follows from it alone. It is parsed once and never changed.
+type version struct {
+	svc     *corev1.Service
+	id      plan.Service
+	spec    annotation.Spec
+	invalid error  // why annotations could not be read
+	asked   string // identifies what the owner asks for, see annotation.Fingerprint
+	// forwards is set when ports may be port forwardings: whether they are depends on the network, too.
+	forwards bool
+}
+
+// read parses a version of a Service. mode is that of Services which choose none.
+func read(svc *corev1.Service, mode string) *version {
+	v := &version{svc: svc, id: loadbalancer.ServiceOf(svc), asked: annotation.Fingerprint(svc)}
+	v.spec, v.invalid = annotation.Parse(svc)
+	v.spec.Mode, v.spec.Records = cmp.Or(v.spec.Mode, mode), v.spec.Records.Trusted()
+	v.id.Seen = apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
+	v.forwards = wants(svc) && plan.Facts{Service: v.id, Spec: v.spec}.Forwards()
+	if svc.Spec.LoadBalancerClass != nil {
+		// Another controller may write the status by now: ours is what our records name.
+		v.id.StatusIPs = slices.DeleteFunc(v.id.StatusIPs, func(ip string) bool { return !v.records(ip) })
+	}
+	return v
+}
+
+// records reports whether a record of the Service names an address.
+func (v *version) records(ip string) bool {
+	return slices.ContainsFunc(v.spec.Records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
+}
+
+// served reports whether the Service has an address by its records or its status.
+func (v *version) served() bool { return !v.spec.Records.Empty() || len(v.id.StatusIPs) > 0 }
+
+// servedByOthers reports whether the status shows an address that another controller has given to the Service, which has a class.
+func (v *version) servedByOthers() bool {
+	return v.svc.Spec.LoadBalancerClass != nil && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
+		ours := in.IP != "" && v.records(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
+		return !ours
+	})
+}
+
+// newest is the newest known version of a Service: an older one never replaces it.
+type newest struct{ *version }
+
+// offer makes v the newest version unless it is older, and reports whether it did.
+func (n *newest) offer(v *version) bool {
+	if n.version != nil && older(v.svc, n.svc) {
+		return false
+	}
+	n.version = v
+	return true
+}
+
+// older reports whether a version of a Service is older than another one. Versions that cannot be compared are not.
+func older(svc, than *corev1.Service) bool {
+	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)
+	return err == nil && order < 0
+}
+
+// Handles reports whether the controller works on a Service: one that wants a load balancer of no other class, or one that
+// still has what this controller gave to it.
+func Handles(svc *corev1.Service) bool { return wants(svc) || leaves(svc) }
+
+// wants reports whether a Service wants a load balancer of this controller.
+func wants(svc *corev1.Service) bool {
+	return svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+}
+
+// leaves reports whether a Service no longer wants the load balancer that it has. The finalizer alone does not prove that for
+// one of another class: other controllers use the same.
+func leaves(svc *corev1.Service) bool {
+	finalizer := servicehelpers.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil
+	return !wants(svc) && (finalizer || hasRecords(svc))
+}
+
+// hasRecords reports whether a Service carries what only this controller writes: records of addresses or its condition.
+func hasRecords(svc *corev1.Service) bool {
+	return svc.Annotations[annotation.Addresses] != "" || svc.Annotations[annotation.Allocation] != "" ||
+		apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
+}
