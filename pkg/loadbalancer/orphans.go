@@ -21,12 +21,13 @@ import (
 
 // Orphans finds what this cluster made in a project for Services that are gone; the empty project is the configured one.
 // It reads whole lists, those that others read since.
-func (p *Planner) Orphans(ctx context.Context, project string, since time.Time) ([]observe.Orphan, error) {
+// With unfinished, they are also addresses whose release failed in an earlier process.
+func (p *Planner) Orphans(ctx context.Context, project string, since time.Time, unfinished bool) ([]observe.Orphan, error) {
 	id, err := p.options.Project(ctx, project)
 	if err != nil {
 		return nil, err
 	}
-	return p.observer.Orphans(ctx, id, p.options.ClusterIDs(), since, p.options.Book)
+	return p.observer.Orphans(ctx, id, p.options.ClusterIDs(), since, unfinished, p.options.Book)
 }
 
 // Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun

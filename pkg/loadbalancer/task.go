@@ -108,9 +108,6 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	if own == "" {
 		t.Project, err = p.options.Project(ctx, "")
 	}
-	if err == nil && t.records.Empty() && (len(req.Service.StatusIPs) > 0 || req.Service.Seen && !t.Known) {
-		err = p.findProject(ctx, t)
-	}
 	switch {
 	case req.Since.After(mem.readAt):
 		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
@@ -123,18 +120,18 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 }
 
 // findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the project.
-func (p *Planner) findProject(ctx context.Context, t *task) error {
+func (p *Planner) findProject(ctx context.Context, t *task) (moved bool, err error) {
 	has, err := p.observer.ProjectOf(ctx, t.Service.UID)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
+		return false, fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
 	case has == "" || has == t.Project:
-		return nil
+		return false, nil
 	case !t.Desired.Absent:
-		return plan.ProjectChanged(t.Spec.Project, has)
+		return false, plan.ProjectChanged(t.Spec.Project, has)
 	}
 	t.Project, t.OwnProject = has, has
-	return nil
+	return true, nil
 }
 
 // lock makes the task the only one that works on the addresses it knows: two
@@ -182,6 +179,18 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	if err != nil {
 		return err
 	}
+
+	has := slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.Ours() })
+	if !has && t.records.Empty() && t.Service.Seen {
+		moved, err := p.findProject(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case moved:
+			return p.observe(ctx, t, whole)
+		}
+	}
+
 	t.Known = true
 	if p.leavesACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""

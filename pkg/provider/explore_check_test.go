@@ -760,9 +760,6 @@ func (e *explorer) nothingLeft(now snap, services []*corev1.Service) {
 		})
 	}
 	for _, a := range now.addresses {
-		if e.masks && a.State == "Releasing" && len(e.vanished) > 0 {
-			continue // known: an orphan's release that failed is not tried again by the next process
-		}
 		users := uses(a)
 		if !guarded(a.ID) && len(users) == 0 && e.guardedThings(a.ID) == "" && a.Tags[plan.TagKeptBy] == "" && !a.SourceNAT {
 			e.mu.Lock()
@@ -822,11 +819,8 @@ func (e *explorer) nothingLeft(now snap, services []*corev1.Service) {
 		if t.Key != plan.TagCluster || t.Value != "test" {
 			continue
 		}
-		if a := addresses[t.ResourceID]; a != nil && (e.masks && a.State == "Releasing" && len(e.vanished) > 0 || a.Tags[plan.TagKeptBy] != "" || e.guardedThings(a.ID) != "") {
+		if a := addresses[t.ResourceID]; a != nil && (a.Tags[plan.TagKeptBy] != "" || e.guardedThings(a.ID) != "") {
 			continue
-		}
-		if e.masks && e.project2 != "" && t.ResourceType == "LoadBalancer" {
-			continue // known: tags are swept in projects that a Service names
 		}
 		e.report("leak:tag", "%s %s has a tag of this cluster", t.ResourceType, t.ResourceID)
 	}

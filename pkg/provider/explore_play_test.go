@@ -943,9 +943,6 @@ func body(res *http.Response) []byte {
 // play plays the history.
 func (e *explorer) play() {
 	e.start()
-	if e.masks && e.project2 != "" {
-		e.creates("kube-system/keep", []string{"9999", "project=dev"}) // known: a project that no Service names is forgotten
-	}
 	e.pause(time.Minute)
 	for i, s := range e.h.steps {
 		e.step = i + 1
@@ -1235,9 +1232,6 @@ func (e *explorer) apply(s, was *corev1.Service, words []string) bool {
 		}
 		if w == "no-annotations" && e.noTags || w == "no-status" && e.noTags {
 			continue
-		}
-		if w == "no-annotations" && e.masks && (e.place != "net" || yes(s, "internal")) {
-			w = "no-records" // known: what tells where the records were may not go with them
 		}
 		if w == "no-records" {
 			for _, name := range []string{annotation.Addresses, annotation.Allocation} {

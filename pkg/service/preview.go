@@ -74,7 +74,7 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, r.since); err != nil {
 		return out, err
 	}
-	out.Orphans, err = r.c.reconciler.Orphans(ctx, "", r.since)
+	out.Orphans, err = r.c.reconciler.Orphans(ctx, "", r.since, false)
 	return out, err
 }
 

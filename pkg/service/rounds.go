@@ -30,7 +30,7 @@ const sweepPeriod = time.Hour
 // runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
 func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
-	keys := c.lookForOrphans(ctx, c.deps.Clock.Now())
+	keys := c.lookForOrphans(ctx, c.deps.Clock.Now(), true)
 	for {
 		for _, k := range keys {
 			c.queue.Add(k)
@@ -53,7 +53,7 @@ func (c *Controller) runRounds(ctx context.Context) {
 func (c *Controller) Round(ctx context.Context) []Key {
 	begun := c.deps.Clock.Now()
 	c.sweepTags(ctx, begun)
-	keys := c.lookForOrphans(ctx, begun)
+	keys := c.lookForOrphans(ctx, begun, false)
 	c.mu.Lock()
 	for k, s := range c.states {
 		if s.served {
@@ -67,7 +67,8 @@ func (c *Controller) Round(ctx context.Context) []Key {
 }
 
 // lookForOrphans reports what the cluster's tags name and no Service has. It returns what the queue is to clean up.
-func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys []Key) {
+// atStart it also looks for what the process before this one has not finished.
+func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStart bool) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
 	total, complete, looked := 0, true, sets.New[string]()
 	services, _ := c.deps.Services() // without the list each orphan is reported as one of a Service that is gone
@@ -78,7 +79,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 		} else if err == nil {
 			looked.Insert(id)
 		}
-		list, err := c.reconciler.Orphans(ctx, project, since)
+		list, err := c.reconciler.Orphans(ctx, project, since, atStart)
 		switch {
 		case project != "" && unknownProject(err): // a Service that names it is refused
 			c.projects.Remove(project)

@@ -6,6 +6,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,9 @@ type Orphan struct {
 
 // Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has. It
 // reads whole lists, those that others read since.
-func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, book plan.Book) ([]Orphan, error) {
+//
+// An address whose release failed in an earlier process is in no list of its own. With unfinished, these are listed, too.
+func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, unfinished bool, book plan.Book) ([]Orphan, error) {
 	r := o.whole(project, since)
 	var out []Orphan
 	used, vpc := map[string]bool{}, false
@@ -37,40 +40,33 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 			out = append(out, Orphan{UID: uid, Service: tags[plan.TagService], Kind: kind, ID: id, IP: ip, AddressID: addressID, Project: project})
 		}
 	}
-	rules, err := r.allRules(ctx)
-	if err != nil {
-		return nil, err
+
+	rules, err1 := r.allRules(ctx)
+	forwards, err2 := r.allForwards(ctx, clusters)
+	firewall, err3 := whole(ctx, r, r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: project})
+	ips, err4 := r.allIPs(ctx)
+	if unfinished {
+		all := false
+		q := cloudstack.PublicIPQuery{ProjectID: project, State: plan.StateReleasing, AllocatedOnly: &all}
+		releasing, err := r.api.ListPublicIPs(ctx, q)
+		ips, err4 = slices.Concat(ips, releasing), errors.Join(err4, err)
 	}
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, fmt.Errorf("list what the cluster has: %w", err)
+	}
+
 	for i := range rules {
 		add("rule", rules[i].ID, rules[i].Tags, rules[i].PublicIP, rules[i].PublicIPID)
 		used[rules[i].PublicIPID] = true
-	}
-	forwards, err := r.allForwards(ctx, clusters)
-	if err != nil {
-		return nil, err
 	}
 	for i := range forwards {
 		add("forward", forwards[i].ID, forwards[i].Tags, forwards[i].PublicIP, forwards[i].PublicIPID)
 		used[forwards[i].PublicIPID] = true
 	}
-	firewall, err := whole(ctx, r, r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: project})
-	if err != nil {
-		return nil, fmt.Errorf("list firewall rules: %w", err)
-	}
 	for i := range firewall {
 		add("firewall", firewall[i].ID, firewall[i].Tags, "", firewall[i].PublicIPID)
 	}
-	ips, err := r.allIPs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	unfinished, err := r.unfinished(ctx, since)
-	if err != nil {
-		return nil, err
-	}
-	ips = slices.Concat(ips, unfinished)
-	for i := range ips {
-		ip := &ips[i]
+	for _, ip := range ips {
 		vpc = vpc || ip.VPCID != ""
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
 			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
@@ -107,20 +103,6 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil
-}
-
-// unfinished are the addresses whose release failed in an earlier process, and which no list shows: without rules nothing else
-// names them. They are looked for at the start of the process.
-func (r *reading) unfinished(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, error) {
-	if since.Sub(r.started) > time.Minute {
-		return nil, nil
-	}
-	all := false
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.Project, State: plan.StateReleasing, AllocatedOnly: &all})
-	if err != nil {
-		return nil, fmt.Errorf("list addresses that are being released: %w", err)
-	}
-	return ips, nil
 }
 
 // ProjectOf returns the project of an address that is tagged for a Service, of all projects that the keys see; empty for none.

@@ -302,14 +302,9 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, r.mark(in.Tags))
 	out.VM, out.Member, out.PrivatePort = cmp.Or(in.VMName, in.VMID), in.VMID, in.PrivatePort
 	// Its tags say whose it is, else the record: by its id, or by the port and the node port of one whose creation was not
-	// recorded. A record of an older version has no node ports. Of a Service that is deleted no nodes are known.
-	byRecord := slices.Contains(recorded, in.ID)
-	if slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && len(a.ForwardTargets) > 0 {
-		byRecord = byRecord || slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
-	} else if slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) {
-		byRecord = byRecord || r.Service.HasPort(in.Protocol, in.StartPort, in.PrivatePort) &&
-			(r.isNode(in.VMID) || r.Desired.Absent && len(r.Nodes()) == 0)
-	}
+	// recorded.
+	byRecord := slices.Contains(recorded, in.ID) ||
+		slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
 	own := out.Owner == plan.Owned || out.Owner == plan.Unknown && byRecord
 	switch {
 	case own && !a.ForeignCluster && out.StartPort == out.EndPort:

@@ -107,8 +107,14 @@ func (r *reading) readInternal(ctx context.Context) error {
 			networks[rec.NetworkID] = true
 		}
 	}
+	if !r.Desired.Internal && r.Records.Empty() && r.Service.Seen && (r.Desired.Absent || r.Desired.VPCID != "") {
+		networks[""] = true // its records may be lost: it may have had an address of any tier
+	}
 	for network := range networks {
 		list, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{NetworkID: network, ProjectID: r.Project})
+		if network == "" && cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("list internal load balancers of network %s: %w", network, err)
 		}
@@ -120,7 +126,7 @@ func (r *reading) readInternal(ctx context.Context) error {
 // internalAddresses adds the addresses of a tier with something of the Service's, or that it asks for. CloudStack shows them by
 // their load balancers alone.
 func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) {
-	at := func(ip string) *plan.Address {
+	at := func(network, ip string) *plan.Address {
 		id := plan.InternalID(network, ip)
 		if r.actual.Find(id) == nil {
 			recorded := slices.ContainsFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id })
@@ -133,7 +139,7 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 	}
 	for _, rec := range r.Records.Addresses {
 		if rec.Internal && rec.NetworkID == network && rec.IP != "" {
-			at(rec.IP)
+			at(network, rec.IP)
 		}
 	}
 	for i := range list {
@@ -149,8 +155,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		} else {
 			rule.Owner, rule.By = plan.Foreign, r.describe(r.serviceOf(b.Name, b.Tags))
 		}
-		if own || r.actual.Find(plan.InternalID(network, b.Address)) != nil || b.Address == r.Desired.Address {
-			a := at(b.Address)
+		known := r.actual.Find(plan.InternalID(b.NetworkID, b.Address)) != nil || network != "" && b.Address == r.Desired.Address
+		if own || known {
+			a := at(b.NetworkID, b.Address)
 			a.Rules = append(a.Rules, rule)
 		}
 	}
