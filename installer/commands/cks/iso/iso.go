@@ -6,6 +6,7 @@
 package iso
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -68,6 +69,10 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if err != nil {
 		return nil, unfit("--from "+o.From, err)
 	}
+	files, err := from.files(ctx)
+	if err != nil {
+		return nil, unfit("--from "+o.From, err)
+	}
 	provider, err := Provider(ctx, o.Chart, o.Values, kubernetes)
 	if err != nil {
 		return nil, err
@@ -88,12 +93,11 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	root, disk := filepath.Join(work, "root"), filepath.Join(work, "iso")
-	err = fs.WalkDir(from, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	for _, p := range files {
+		if err = cmp.Or(ctx.Err(), copied(from, p, filepath.Join(root, p))); err != nil {
+			break
 		}
-		return errors.Join(ctx.Err(), copied(from, p, filepath.Join(root, p)))
-	})
+	}
 	if err == nil {
 		err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)), os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
 	}
@@ -110,6 +114,9 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 }
 
 func unfit(what string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
 	return &report.Error{What: what, Err: err, Code: report.ExitUsage, Fix: "name an ISO that create-kubernetes-binaries-iso.sh of your CloudStack made, or a folder of its layout"}
 }
 
@@ -141,6 +148,42 @@ const sector = 2048
 type Disk struct {
 	fs.FS
 	io.Closer
+	size int64 // of the ISO
+}
+
+// files returns the names of all files. Nothing vouches for an ISO: folders that lead back to themselves, and files larger than the
+// whole, would be copied without an end.
+func (d Disk) files(ctx context.Context) (names []string, err error) {
+	folders, left := map[uint32]string{}, 2*d.size // files with the same content may share a place
+	err = fs.WalkDir(d, ".", func(p string, entry fs.DirEntry, err error) error {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if !entry.IsDir() {
+			names = append(names, p)
+		}
+
+		record, onISO := info.Sys().(*iso9660.StatT)
+		if !onISO {
+			return nil
+		}
+		if !entry.IsDir() {
+			if left -= info.Size(); left < 0 {
+				return fmt.Errorf("its files are larger than the image, such as %s of %d bytes", p, info.Size())
+			}
+			return nil
+		}
+		if same, seen := folders[record.Location]; seen {
+			return fmt.Errorf("its folder %s is the same as %s", p, same)
+		}
+		folders[record.Location] = p
+		return nil
+	})
+	return names, err
 }
 
 // Open opens an ISO or a folder.
@@ -151,7 +194,7 @@ func Open(from string) (_ Disk, err error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		return Disk{os.DirFS(from), f}, nil
+		return Disk{FS: os.DirFS(from), Closer: f}, nil
 	}
 	defer func() {
 		if r := recover(); r != nil { // the library does not check every number that it reads
@@ -162,7 +205,7 @@ func Open(from string) (_ Disk, err error) {
 		}
 	}()
 	volume, err := iso9660.Read(file.New(f, true), info.Size(), 0, sector)
-	return Disk{volume, f}, err
+	return Disk{volume, f, info.Size()}, err
 }
 
 // burn writes the files of a folder as an ISO 9660 volume with Rock Ridge names.
