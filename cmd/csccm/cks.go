@@ -4,9 +4,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -45,23 +49,27 @@ the same command again, or csccm cks show NAME --watch, follows the operation to
 its end.`
 
 func newCKSCommand(g *cli.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "cks",
-		Short: "Manage clusters of CloudStack Kubernetes Service",
-		Args:  cli.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := group("cks", "Manage clusters of CloudStack Kubernetes Service")
 	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g))
 	cmd.AddCommand(newCKSChangeCommands(g)...)
-	cmd.AddCommand(newCKSISOCommand(g))
+	cmd.AddCommand(newCKSCNICommand(g), newCKSDashboardCommand(g), newCKSISOCommand(g))
 	return cmd
+}
+
+// group is a command that has only others.
+func group(name, short string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Args: cli.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 }
 
 // cksBody is what a command does once it is connected.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// cksReading completes a command that talks to CloudStack alone. validate needs no connection; it may be nil.
-func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate func(context.Context) error, body cksBody) *cobra.Command {
+// cksNames lists what an argument or a flag can name.
+type cksNames = func(ctx context.Context, s *cks.Service) ([]string, error)
+
+// cksCommand completes a command that talks to CloudStack alone. Its flags are those of the options that the table has for it, and
+// those of the credentials. validate needs no connection; it may be nil. names completes the arguments.
+func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names cksNames, validate func(context.Context) error, body cksBody) *cobra.Command {
 	f := &installFlags{}
 	cmd.Long += credentialsText
 	g.Command(cmd, has, func(ctx context.Context, args []string) error {
@@ -70,13 +78,62 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 				return err
 			}
 		}
-		return f.onCKS(ctx, g, func(s *cks.Service) error { return body(ctx, s, args) })
+		return f.onCKS(ctx, g, has&cli.FlagDryRun != 0, func(s *cks.Service) error { return body(ctx, s, args) })
 	})
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	f.setting(cmd.Flags(), "project", "project-id", "string", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
+	flags := cmd.Flags()
+	f.setting(flags, "project", "project-id", "string", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "ssl-no-verify")
+
+	offer := func(list cksNames) cobra.CompletionFunc {
+		return cli.Offer(func(ctx context.Context) (found []string, err error) {
+			quiet := *g
+			quiet.NonInteractive, quiet.Quiet = true, true
+			err = f.onCKS(ctx, &quiet, false, func(s *cks.Service) error {
+				found, err = list(ctx, s)
+				return err
+			})
+			return found, err
+		})
+	}
+	if names != nil {
+		cmd.ValidArgsFunction = offer(names)
+	}
+	for _, flag := range o.Flags(key(cmd)) {
+		if flag.Since != "" {
+			flag.Help += " (CloudStack " + flag.Since + ")"
+		}
+		switch to := flag.Value.(type) {
+		case *string:
+			flags.StringVar(to, flag.Name, "", flag.Help)
+		case *int:
+			flags.IntVar(to, flag.Name, 0, flag.Help)
+		case *bool:
+			flags.BoolVar(to, flag.Name, false, flag.Help)
+		case *[]string:
+			flags.StringArrayVar(to, flag.Name, nil, flag.Help)
+		}
+		if flag.Names != nil {
+			cli.CompleteFlag(cmd, flag.Name, offer(flag.Names))
+		}
+	}
 	return cmd
+}
+
+// key is what the table of flags calls a command.
+func key(cmd *cobra.Command) string { return cmp.Or(cmd.Annotations[flagsOf], cmd.Name()) }
+
+// flagsOf is the annotation of a command whose name other commands have, too.
+const flagsOf = "csccm.io/flags"
+
+// cksReading completes a command that changes nothing.
+func cksReading(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, body cksBody) *cobra.Command {
+	var names cksNames
+	if cmd.Args != nil {
+		names = cks.ClusterNames
+	}
+	return cksCommand(g, cmd, 0, nil, names, validate, body)
 }
 
 var oneCluster = cli.OneArgument("name or id of a cluster")
@@ -84,8 +141,8 @@ var oneCluster = cli.OneArgument("name or id of a cluster")
 // cksListing completes a command that shows what read returns.
 func cksListing[T interface {
 	Write(w io.Writer, style report.Style) error
-}](g *cli.Globals, cmd *cobra.Command, read func(context.Context, *cks.Service) (T, error)) *cobra.Command {
-	return cksReading(g, cmd, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
+}](g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(context.Context, *cks.Service) (T, error)) *cobra.Command {
+	return cksCommand(g, cmd, 0, o, nil, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := read(ctx, s)
 		if err != nil {
 			return err
@@ -97,16 +154,24 @@ func cksListing[T interface {
 // cksChange completes a command that carries out an operation on the cluster that its argument names.
 func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options) *cobra.Command {
 	cmd.Long += followText
-	cmd.Args = oneCluster
-	cksReading(g, cmd, cli.FlagJournal|cli.FlagDryRun, validate, func(ctx context.Context, s *cks.Service, args []string) error {
+	var names cksNames
+	if cmd.Name() != "create" {
+		names = cks.ClusterNames
+	}
+	if cmd.Args == nil {
+		cmd.Args = oneCluster
+	}
+	cksCommand(g, cmd, cli.FlagJournal|cli.FlagDryRun, o, names, validate, func(ctx context.Context, s *cks.Service, args []string) error {
+		o.VMs = args[1:]
 		return s.Run(ctx, op, args[0], *o)
 	})
 	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
 }
 
-// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name.
-func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks.Service) error) error {
+// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name. A command that changes something
+// says whose credentials it works with.
+func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, body func(*cks.Service) error) error {
 	e := g.Env()
 	e.Progress = g.Progress()
 	defer e.Progress.Close()
@@ -125,16 +190,32 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 		if err != nil {
 			return nil, err
 		}
-		return access.OfSecret(ctx, c, g.Release)
+		found, err := access.OfSecret(ctx, c, g.Release)
+		if err == nil {
+			found.From += " of cluster " + cmp.Or(c.Context, c.Server)
+		}
+		return found, err
 	})
 	if err != nil {
 		return err
 	}
 	defer cs.Close()
+	if cs.Secret == nil {
+		g.Connection = func() []string { return nil } // printed command lines need no cluster
+	}
 	e.Place = "CloudStack " + cs.Config.APIURL
 	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
 	if err != nil {
 		return err
+	}
+	if changes {
+		owner := "an account that the role may not see"
+		if q, err := cs.Client.ReadQuota(ctx, project); err == nil {
+			owner = q.Owner
+		} else if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return err
+		}
+		e.Place += ", " + owner + ", with the credentials of " + cs.From
 	}
 	return body(&cks.Service{Env: e, API: cs.Client, Project: project})
 }
@@ -143,7 +224,7 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 	return cksListing(g, &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
-	}, func(ctx context.Context, s *cks.Service) (*cks.ClusterList, error) { return s.List(ctx) })
+	}, nil, func(ctx context.Context, s *cks.Service) (*cks.ClusterList, error) { return s.List(ctx) })
 }
 
 func newCKSShowCommand(g *cli.Globals) *cobra.Command {
@@ -152,7 +233,7 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
 		Args:  oneCluster,
-	}, 0, func(context.Context) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
+	}, func(context.Context) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
 		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
 			if err != nil {
@@ -176,7 +257,7 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 		Short:       "Write the kubeconfig of a cluster's administrator",
 		Args:        oneCluster,
 		Annotations: cli.Outputs("yaml", "json"),
-	}, 0, func(context.Context) error {
+	}, func(context.Context) error {
 		if merge && file != "" {
 			return cli.Usagef("--merge and --output-file exclude each other")
 		}
@@ -212,18 +293,6 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// addPreflight adds the flag of commands with a preflight.
-func addPreflight(cmd *cobra.Command, o *cks.Options) {
-	cmd.Flags().StringSliceVar(&o.Ignore, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
-}
-
-// addOfferings adds the flags that name offerings of nodes.
-func addOfferings(cmd *cobra.Command, o *cks.Options) {
-	cmd.Flags().StringVar(&o.Offering, "offering", "", "name or id of the offering of all nodes")
-	cmd.Flags().StringVar(&o.ControlOffering, "control-offering", "", "offering of the control nodes (CloudStack 4.21)")
-	cmd.Flags().StringVar(&o.WorkerOffering, "worker-offering", "", "offering of the workers (CloudStack 4.21)")
-}
-
 // withController is the value of --with that installs csccm's controller.
 const withController = "csccm"
 
@@ -234,18 +303,6 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 		Short: "Create a cluster, and install csccm's controller into it",
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default the only one)")
-	flags.StringVar(&o.Version, "version", "", "name, semantic version or id of the version (default the newest that is Enabled and Ready)")
-	addOfferings(cmd, o)
-	addPreflight(cmd, o)
-	flags.IntVar(&o.Size, "size", 0, "number of workers (default 1)")
-	flags.IntVar(&o.ControlNodes, "control-nodes", 0, "number of control nodes; 2 or more are highly available (default 1)")
-	flags.StringVar(&o.ExternalLBAddress, "external-lb-address", "", "address of the load balancer of a highly available cluster in a shared network")
-	flags.StringVar(&o.Network, "network", "", "name or id of a network that exists (default a new one)")
-	flags.StringVar(&o.KeyPair, "keypair", "", "name of the SSH key pair of the nodes")
-	flags.IntVar(&o.RootDiskGiB, "root-disk", 0, "size of a node's root disk in GiB (default 8)")
-	flags.BoolVar(&o.EnableCSI, "csi", false, "let CloudStack install its CSI driver (CloudStack 4.22)")
-	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&with, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	cksChange(g, cmd, func(ctx context.Context) (err error) {
@@ -300,39 +357,97 @@ func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 	for _, c := range []struct {
 		use, short string
 		op         cks.Operation
-		flags      func(cmd *cobra.Command, o *cks.Options)
 	}{
-		{"scale NAME", "Change workers, offerings or autoscaling of a cluster", cks.Scale, func(cmd *cobra.Command, o *cks.Options) {
-			cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
-			addOfferings(cmd, o)
-			addPreflight(cmd, o)
-			cmd.Flags().StringVar(&o.Autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
-			cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-		}},
-		{"upgrade NAME", "Upgrade the Kubernetes of a cluster, node after node", cks.Upgrade, func(cmd *cobra.Command, o *cks.Options) {
-			addPreflight(cmd, o)
-			cmd.Flags().StringVar(&o.Version, "version", "", "name, semantic version or id of the version")
-		}},
-		{"start NAME", "Start a cluster that is stopped", cks.Start, func(*cobra.Command, *cks.Options) {}},
-		{"stop NAME", "Stop the VMs of a cluster", cks.Stop, func(*cobra.Command, *cks.Options) {}},
-		{"delete NAME", "Delete a cluster and the load balancers of its Services", cks.Delete, func(cmd *cobra.Command, o *cks.Options) {
-			addPreflight(cmd, o)
-			cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
-		}},
+		{"scale NAME", "Change workers, offerings or autoscaling of a cluster", cks.Scale},
+		{"upgrade NAME", "Upgrade the Kubernetes of a cluster, node after node", cks.Upgrade},
+		{"start NAME", "Start a cluster that is stopped", cks.Start},
+		{"stop NAME", "Stop the VMs of a cluster", cks.Stop},
+		{"delete NAME", "Delete a cluster and the load balancers of its Services", cks.Delete},
+		{"add-nodes NAME VM...", "Make VMs that exist workers of a cluster", cks.AddNodes},
+		{"remove-nodes NAME NODE...", "Drain workers that were added, and take them out", cks.RemoveNodes},
 	} {
 		cmd, o := &cobra.Command{Use: c.use, Short: c.short}, &cks.Options{}
-		c.flags(cmd, o)
+		if strings.HasSuffix(c.use, "...") {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if len(args) < 2 || slices.Contains(args, "") {
+					return cli.Usagef("%s needs a cluster and at least one VM, by name or id", cmd.CommandPath())
+				}
+				return nil
+			}
+		}
 		all = append(all, cksChange(g, cmd, func(context.Context) error { return o.Validate(c.op) }, c.op, o))
 	}
 	return all
 }
 
+func newCKSCNICommand(g *cli.Globals) *cobra.Command {
+	cmd, file := group("cni", "Manage configurations of network plugins (CloudStack 4.21)"), ""
+	cmd.AddCommand(cksListing(g, &cobra.Command{Use: "list", Short: "List the CNI configurations"}, nil, func(ctx context.Context, s *cks.Service) (*cks.CNIList, error) {
+		return s.CNIConfigs(ctx)
+	}))
+	add := cksCommand(g, &cobra.Command{
+		Use: "add NAME", Short: "Register a file with cloud-config user data as a CNI configuration", Args: cli.OneArgument("name of the configuration"),
+	}, cli.FlagJournal|cli.FlagDryRun, nil, nil, func(context.Context) error {
+		if file == "" {
+			return cli.Usagef("--file is not given: the cloud-config user data that installs the network plugin")
+		}
+		return nil
+	}, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddCNI(ctx, args[0], file) })
+	add.Flags().StringVar(&file, "file", "", "file with the user data; its variables, such as {{ PEER }}, are declared")
+	cmd.AddCommand(add, cksCommand(g, &cobra.Command{
+		Use: "delete NAME", Short: "Delete a CNI configuration", Args: cli.OneArgument("name or id of a configuration"),
+	}, cli.FlagJournal|cli.FlagDryRun, nil, cks.CNINames, nil, func(ctx context.Context, s *cks.Service, args []string) error {
+		return s.DeleteCNI(ctx, args[0])
+	}))
+	return cmd
+}
+
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
-	zone := ""
-	cmd := cksListing(g, &cobra.Command{
+	o := &cks.Options{}
+	list := cksListing(g, &cobra.Command{
 		Use:   "versions",
-		Short: "List the Kubernetes versions of CloudStack",
-	}, func(ctx context.Context, s *cks.Service) (*cks.VersionList, error) { return s.Versions(ctx, zone) })
-	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
+		Short: "List and manage the Kubernetes versions of CloudStack",
+	}, o, func(ctx context.Context, s *cks.Service) (*cks.VersionList, error) { return s.Versions(ctx, o.Zone) })
+
+	const has = cli.FlagJournal | cli.FlagDryRun
+	v, oneNumber := &cks.Options{}, cli.OneArgument("number of the version")
+	add := &cobra.Command{
+		Use: "add NUMBER", Short: "Register a version, and wait for its ISO (administrators)",
+		Annotations: map[string]string{flagsOf: "versions-add", cli.OutputsAnnotation: "text json yaml"},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := oneNumber(cmd, args); err != nil {
+				return err
+			}
+			return v.ValidateVersion(args[0])
+		},
+	}
+	list.AddCommand(cksCommand(g, add, has, v, nil, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
+	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
+	for _, c := range []struct {
+		name, short string
+		do          func(ctx context.Context, s *cks.Service, name string) error
+	}{
+		{"enable", "Allow a version for new clusters and upgrades (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.SetVersion(ctx, name, true) }},
+		{"disable", "Keep new clusters from a version (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.SetVersion(ctx, name, false) }},
+		{"delete", "Delete a version with its ISO (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.DeleteVersion(ctx, name) }},
+	} {
+		cmd := &cobra.Command{Use: c.name + " NAME", Short: c.short, Args: cli.OneArgument("name, number or id of the version")}
+		list.AddCommand(cksCommand(g, cmd, has, nil, cks.VersionNames, nil, func(ctx context.Context, s *cks.Service, args []string) error { return c.do(ctx, s, args[0]) }))
+	}
+	return list
+}
+
+func newCKSDashboardCommand(g *cli.Globals) *cobra.Command {
+	port := 0
+	cmd := cksReading(g, &cobra.Command{
+		Use: "dashboard NAME", Short: "Serve the web dashboard of a cluster on this machine", Args: oneCluster, Annotations: cli.Outputs("text"),
+	}, nil, func(ctx context.Context, s *cks.Service, args []string) error {
+		return s.Dashboard(ctx, args[0], port, func(url string) {
+			_, _ = io.WriteString(g.Out, url+"\n")
+			s.Progress.Info("it asks for a token: `kubectl -n kubernetes-dashboard create token kubernetes-dashboard`; ^C ends it")
+		})
+	})
+	cmd.Flags().IntVar(&port, "port", 8001, "port on 127.0.0.1; 0 is any free one")
+	g.DefaultTimeout(cmd, 0, func() bool { return true })
 	return cmd
 }

@@ -106,6 +106,8 @@ func TestPrintedCommandLines(t *testing.T) {
 		{"doctor --kubeconfig K", "`kubectl -n x get y`, or see csccm plan --help", "`kubectl --kubeconfig K --context test -n x get y`, or see csccm plan --help"},
 		{"install --kubeconfig K --skip-taint --skip-check A-1,B-2 --zone z", "csccm install again, or csccm taint NODE", "csccm install --kubeconfig K --context test --skip-taint --skip-check A-1,B-2 again, or csccm taint --kubeconfig K --context test NODE"},
 		{"doctor --kubeconfig K --cloud-config F --release r", "csccm plan; csccm upgrade; csccm template", "csccm plan --kubeconfig K --context test --release r --cloud-config F; csccm upgrade --kubeconfig K --context test --release r; csccm template --kubeconfig K --context test --release r"},
+		{"cks show demo --kubeconfig K", "csccm cks start demo; csccm cks cni list", "csccm cks start --kubeconfig K --context test demo; csccm cks cni list --kubeconfig K --context test"},
+		{"cks cni delete x --cloud-config prod", "csccm cks cni list", "csccm cks cni list --cloud-config prod"},
 		{"cks show demo --cloud-config prod --project team", "csccm cks start demo; csccm cks versions", "csccm cks start --cloud-config prod --project team demo; csccm cks versions --cloud-config prod --project team"},
 		{"doctor --kubeconfig K", "csccm install --kubeconfig K --context test --yes; csccm does", "csccm install --kubeconfig K --context test --yes; csccm does"},
 	} {

@@ -49,12 +49,15 @@ func codeOf(t *testing.T, err error) int {
 // cksArguments are arguments of the commands of csccm cks that need some.
 var cksArguments = map[string][]string{
 	"cks show": {"demo"}, "cks kubeconfig": {"demo"}, "cks create": {"new", "--zone", "zone-1", "--offering", "node"}, "cks scale": {"demo", "--size", "3"},
+	"cks versions add": {"1.34.1", "--url", "http://web.example/x.iso"}, "cks versions enable": {"v1"}, "cks versions disable": {"v1"},
+	"cks versions delete": {"v1"}, "cks add-nodes": {"demo", "vm"}, "cks remove-nodes": {"demo", "vm"}, "cks dashboard": {"demo"},
+	"cks cni add": {"calico", "--file", "../../LICENSE"}, "cks cni delete": {"calico"},
 	"cks upgrade": {"demo", "--version", "1.33.4"}, "cks start": {"halted"}, "cks stop": {"demo"}, "cks delete": {"demo"},
 }
 
 // talking are the commands that talk to a cluster or to CloudStack and wait for it.
 func talking() (names []string) {
-	alone := []string{"", "completion", "cks", "cks iso", "version"}
+	alone := []string{"", "completion", "cks", "cks cni", "cks iso", "version"}
 	for _, c := range allCommands() {
 		if name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm")); !slices.Contains(alone, name) {
 			names = append(names, name)

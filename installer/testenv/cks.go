@@ -24,6 +24,7 @@ serviceOfferings:
   - {name: small, cpus: 1, cpuSpeed: 500, memoryMiB: 512}
   - {name: node, cpus: 2, cpuSpeed: 1000, memoryMiB: 2048}
   - {name: big, cpus: 4, cpuSpeed: 1000, memoryMiB: 4096}
+cksTemplates: [ubuntu-cks, rocky-cks]
 accounts: [{name: k8s, users: [{name: k8s-owner, password: password}]}]
 projects: [{name: shop, owner: k8s}]
 networks:

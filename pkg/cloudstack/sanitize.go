@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	secretPair = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
+	secretPair = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|\w*password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
 	urlQuery   = regexp.MustCompile(`(https?://[^\s"'?#]+)[?#][^\s"']*`)
 	// The 432 text carries a random UUID, new with every call; without it equal refusals are equal texts.
 	randomUserID = regexp.MustCompile(` for user id \[[0-9a-fA-F-]*\]`)

@@ -70,8 +70,10 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 			return nil
 		}
 		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
-		if pw := form.Get(paramPassword); pw != "" {
-			secrets = append(secrets, pw)
+		for name := range form {
+			if strings.HasSuffix(name, paramPassword) { // of a user, or of a registry
+				secrets = append(secrets, form.Get(name))
+			}
 		}
 		res.err.Text = sanitized(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {

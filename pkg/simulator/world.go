@@ -178,7 +178,9 @@ type VirtualMachine struct {
 	Project  string `json:"project,omitempty"`
 	Zone     string `json:"zone,omitempty"`     // default: the first zone
 	Offering string `json:"offering,omitempty"` // service offering; default: the first
-	NICs     []NIC  `json:"nics"`               // the default NIC is the first, unless another is marked
+	// RootDiskGiB is the size of the root disk (default that of the template).
+	RootDiskGiB int   `json:"rootDiskGiB,omitempty"`
+	NICs        []NIC `json:"nics"` // the default NIC is the first, unless another is marked
 }
 
 // NIC connects a VM to a network.

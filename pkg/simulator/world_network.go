@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -142,6 +143,9 @@ func (b *builder) machine(v *VirtualMachine) {
 		}),
 		Template: b.st.Templates.Rows[0], State: store.VMRunning, Updated: b.now.Add(-store.StatsInterval), Hypervisor: "Simulator",
 		BootKnown: true,
+	}
+	if v.RootDiskGiB > 0 {
+		row.Details = map[string]string{"rootdisksize": strconv.Itoa(v.RootDiskGiB)}
 	}
 	row.Host = b.st.HostFor(row.Zone, len(b.st.VMs.Rows))
 	for i := range v.NICs {

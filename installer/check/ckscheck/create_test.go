@@ -17,9 +17,16 @@ func TestCreate(t *testing.T) {
 		change func(f *facts, r *create)
 		want   []string
 	}{
-		"well":        {func(*facts, *create) {}, nil},
-		"no network":  {func(_ *facts, r *create) { r.NetworkID = "" }, nil},
-		"no offering": {func(_ *facts, r *create) { r.OfferingID = "" }, []string{"error offering-missing"}},
+		"well":           {func(*facts, *create) {}, nil},
+		"no network":     {func(_ *facts, r *create) { r.NetworkID = "" }, nil},
+		"no offering":    {func(_ *facts, r *create) { r.OfferingID = "" }, []string{"error offering-missing"}},
+		"large nodes":    {func(_ *facts, r *create) { r.OfferingID = "big" }, nil},
+		"small workers":  {func(_ *facts, r *create) { r.WorkerOfferingID = "small" }, []string{"error offering-small"}},
+		"small for all":  {func(_ *facts, r *create) { r.OfferingID = "small" }, []string{"error offering-small", "error offering-small"}},
+		"small etcd":     {func(_ *facts, r *create) { r.EtcdNodes, r.EtcdOfferingID = 1, "small" }, []string{"error offering-small", "warning etcd-iso"}},
+		"etcd nodes":     {func(_ *facts, r *create) { r.EtcdNodes = 3 }, []string{"warning etcd-iso"}},
+		"two etcd nodes": {func(_ *facts, r *create) { r.EtcdNodes = 2 }, []string{"warning etcd-iso", "warning etcd-even"}},
+		"no etcd nodes":  {func(_ *facts, r *create) { r.EtcdOfferingID, r.EtcdTemplateID = "big", "t" }, []string{"error offering-unused", "error offering-unused"}},
 		"unused small": {func(_ *facts, r *create) {
 			r.OfferingID, r.ControlOfferingID, r.WorkerOfferingID = "small", "node", "big"
 		}, []string{"warning offering-unused-small"}},

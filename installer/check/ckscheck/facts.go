@@ -40,6 +40,8 @@ const (
 	SubjectFirewall    Subject = "the firewall rules of the network"
 	SubjectBalancers   Subject = "the load balancer rules of the network"
 	SubjectNetworkVMs  Subject = "the VMs of the network"
+	SubjectRootDisks   Subject = "the root disks of the VMs"
+	SubjectPods        Subject = "the Pods of the nodes"
 	SubjectNodes       Subject = "the Nodes"
 	SubjectServices    Subject = "the Services"
 	SubjectCertificate Subject = "the certificate of the API server"
@@ -64,6 +66,11 @@ type Facts struct {
 	Nodes       []corev1.Node
 	Services    []corev1.Service
 	Certificate *Certificate // of the API server
+	// Joining are VMs that are to become nodes; RootDisks are the sizes of their root disks in bytes, by id.
+	Joining   []cloudstack.VirtualMachine
+	RootDisks map[string]int64
+	// Lost says of nodes that are to leave why some of their Pods cannot move.
+	Lost map[string]string
 	// Unread says of what could not be read why not.
 	Unread map[Subject]string
 }
@@ -151,6 +158,7 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 			f.Balancers, err = r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectNetworkVMs:
 			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx, cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
+		case SubjectRootDisks, SubjectPods: // read with the VMs and nodes that are named
 		case SubjectCertificate:
 			f.Certificate, noAnswer = Serving(ctx, r.Dial, k.Endpoint)
 		case SubjectNodes, SubjectServices:

@@ -128,7 +128,7 @@ func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
 
 // Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
 func Upgrade(f *Facts, versionID string) []Finding {
-	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificate)
+	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificate, (*check).leftOut)
 }
 
 // Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
@@ -138,6 +138,19 @@ func Running(f *Facts) []Finding { return f.check((*check).state, func(c *check)
 // cluster.
 func Changeable(f *Facts) []Finding {
 	return f.check(func(c *check) { c.offerings(Error) }, (*check).firewall)
+}
+
+// leftOut names the nodes that an upgrade does not reach, or may not.
+func (c *check) leftOut() {
+	for _, vm := range c.Cluster.Nodes {
+		switch {
+		case vm.Etcd:
+			c.add(Warning, "node-etcd", "VM "+vm.Name, "upgrade etcd yourself when the version of Kubernetes needs it", "CloudStack does not upgrade etcd nodes")
+		case vm.External:
+			c.add(Warning, "node-added", "VM "+vm.Name, "csccm cks show "+c.Cluster.Name+" shows its version afterwards; upgrade it yourself when it is behind",
+				"it was added by hand, with version %s: CloudStack leaves it out if it was marked for manual upgrade, which it does not show", cmp.Or(vm.Version, "unknown"))
+		}
+	}
 }
 
 func (c *check) state() {
@@ -162,6 +175,8 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	disk := max(r.RootDiskGiB, defaultDiskGiB)
 	needs.nodes(r.ControlNodes, c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID)), disk)
 	needs.nodes(r.Size, c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID)), disk)
+	needs.nodes(r.EtcdNodes, c.offering(cmp.Or(r.EtcdOfferingID, r.OfferingID)), disk)
+	c.kinds(r, v)
 	if r.NetworkID == "" {
 		needs.PublicIPs, needs.Networks = 1, 1 // the source NAT address
 	} else if c.Network != nil && c.Network.VPCID != "" {
@@ -171,6 +186,35 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	if needs.PublicIPs > 0 && c.read(SubjectFree) && c.FreeAddresses == 0 {
 		c.add(Error, "no-free-address", "zone "+r.ZoneID, "release an address that nobody needs, or ask an administrator to add a range of public addresses",
 			"the cluster needs a public address, and the zone has no free one")
+	}
+}
+
+// kinds checks the offerings of the kinds of nodes, and what etcd nodes need of the version.
+func (c *check) kinds(r cloudapi.CreateClusterRequest, v *cloudapi.KubernetesVersion) {
+	for _, kind := range []struct {
+		name, id string
+		nodes    int
+	}{
+		{"control nodes", r.ControlOfferingID, r.ControlNodes}, {"workers", r.WorkerOfferingID, r.Size},
+		{"etcd nodes", r.EtcdOfferingID, r.EtcdNodes},
+	} {
+		o := c.offering(cmp.Or(kind.id, r.OfferingID))
+		if o != nil && kind.nodes > 0 && !large(o, v) {
+			c.add(Error, "offering-small", "offering "+o.Name, larger(v), "the %s would have it: %s", kind.name, size(o))
+		}
+		if kind.id != "" && kind.nodes == 0 {
+			c.add(Error, "offering-unused", "offering "+kind.id, "ask for etcd nodes (--etcd-nodes), or leave it out", "the cluster would have no %s", kind.name)
+		}
+	}
+	if r.EtcdTemplateID != "" && r.EtcdNodes == 0 {
+		c.add(Error, "offering-unused", "template "+r.EtcdTemplateID, "ask for etcd nodes (--etcd-nodes), or leave it out", "the cluster would have no etcd nodes")
+	}
+	if r.EtcdNodes > 0 {
+		c.add(Warning, "etcd-iso", "version "+v.Name, "where you are not sure, ask who registered it; create-kubernetes-binaries-iso.sh of CloudStack 4.21 takes the version of etcd",
+			"its ISO must hold etcd, and CloudStack does not show whether it does: without, the creation fails after the VMs were made")
+		if r.EtcdNodes%2 == 0 {
+			c.add(Warning, "etcd-even", "cluster "+r.Name, "ask for an odd number", "%d etcd nodes bear no more failures than %d", r.EtcdNodes, r.EtcdNodes-1)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestRecordedAnswers(t *testing.T) {
 		}, map[string]string{"zoneid": "z"}},
 		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) { return c.ListKubernetesClusters(ctx, "p") }, []KubernetesCluster{{
 			ID: "4be17028-6145-408b-b431-52c8074ea5fe", Name: "ext0", State: "Running", Type: "ExternalManaged", Description: "x",
-			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3, Created: "2026-11-21T10:46:51+0000",
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3, Created: "2026-11-21T10:46:51+0000", Account: "kubeadmin",
 			VMs: []string{"f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", "c6b00d13-fbaf-44cd-ba24-6f90b660474b", "8648015f-e2d3-484f-b6a1-5b19593d0869", "fae1c4e4-86fe-46d9-b8e9-88a96136e04f"},
 		}}, map[string]string{"projectid": "p"}},
 		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) {
@@ -44,6 +44,16 @@ func TestRecordedAnswers(t *testing.T) {
 			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Arch: "x86_64",
 			State: "Enabled", MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
 		}}, map[string]string{"zoneid": "z"}},
+		{"listCniConfiguration.all", func(c *Client) (any, error) {
+			all, err := c.ListCNIConfigs(ctx, "p")
+			return all[1], err
+		}, CNIConfig{
+			ID: "c7bf2f10-ff21-4127-a2d4-9c13251e9647", Name: "calico-1", Account: "kubeadmin", Domain: "ROOT/k8s", Params: "AS_NUMBER",
+			UserData: "I2Nsb3VkLWNvbmZpZwpydW5jbWQ6Ci0gZWNobyBjbmkK",
+		}, map[string]string{"projectid": "p"}},
+		{"listVolumes.by-vm", func(c *Client) (any, error) { return c.ListVolumes(ctx, "v", "p") }, []Volume{
+			{ID: "81a686ad-6f32-4572-b337-3bf11dfb07a1", Type: "ROOT", Size: 2 << 30},
+		}, map[string]string{"virtualmachineid": "v", "projectid": "p"}},
 		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, "user"); return len(roles), err }, 9, map[string]string{"name": "user"}},
 		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "d"); return role.ID, err },
 			"2284ea2f-87d4-48a4-9f9a-062877e08200", map[string]string{"name": "n", "type": "User", "description": "d"}},

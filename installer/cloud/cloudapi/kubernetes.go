@@ -5,6 +5,7 @@ package cloudapi
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -35,7 +36,11 @@ type KubernetesCluster struct {
 	WorkerOfferingID    string      `json:"workerofferingid"`
 	WorkerOfferingName  string      `json:"workerofferingname"`
 	EtcdOfferingID      string      `json:"etcdofferingid"`
-	TemplateID          string      `json:"templateid"` // of its nodes
+	EtcdOfferingName    string      `json:"etcdofferingname"`
+	TemplateID          string      `json:"templateid"` // of nodes without one of their own, which CloudStack does not show
+	TemplateName        string      `json:"templatename"`
+	CNIConfigID         string      `json:"cniconfigurationid"` // empty: the network plugin of the version
+	CNIConfigName       string      `json:"cniconfigname"`
 	KeyPair             string      `json:"keypair"`
 	Endpoint            string      `json:"endpoint"` // URL of the API server
 	IPAddress           string      `json:"ipaddress"`
@@ -47,6 +52,8 @@ type KubernetesCluster struct {
 	MinSize             int         `json:"minsize"` // 0 without autoscaling
 	MaxSize             int         `json:"maxsize"`
 	CSI                 bool        `json:"csienabled"`
+	Account             string      `json:"account"`
+	Project             string      `json:"project"` // empty for one of an account
 	Created             string      `json:"created"` // as the server writes it
 	VMs                 []string    `json:"-"`       // ids
 	Nodes               []ClusterVM `json:"-"`       // the VMs of a CloudManaged cluster
@@ -81,6 +88,19 @@ func (c *Client) KubernetesCluster(ctx context.Context, id, projectID string) (*
 	return &all[0], nil
 }
 
+// Owner names the account or the project of a cluster.
+func (k *KubernetesCluster) Owner() string {
+	if k.Project != "" {
+		return "project " + k.Project
+	}
+	return "account " + k.Account
+}
+
+// ListAllKubernetesClusters lists the clusters of all accounts and projects that the caller may see.
+func (c *Client) ListAllKubernetesClusters(ctx context.Context) ([]KubernetesCluster, error) {
+	return c.listClusters(ctx, cloudstack.Params{"listall": "true", "projectid": "-1"})
+}
+
 func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]KubernetesCluster, error) {
 	type row struct {
 		KubernetesCluster
@@ -106,10 +126,23 @@ type CreateClusterRequest struct {
 	NetworkID                           string // empty: CloudStack creates one
 	KeyPair                             string
 	ExternalLBAddress                   string // of a highly available control plane in a shared network
-	ControlOfferingID, WorkerOfferingID string // CloudStack 4.21
 	RootDiskGiB                         int
-	EnableCSI                           bool // CloudStack 4.22
+	EnableCSI                           bool
+	ASNumber                            int // of a new routed network
+
+	// CloudStack 4.21. Offerings and templates of kinds of nodes; empty: as all nodes.
+	ControlOfferingID, WorkerOfferingID, EtcdOfferingID string
+	ControlTemplateID, WorkerTemplateID, EtcdTemplateID string
+	EtcdNodes                                           int
+	Hypervisor                                          string
+	CNIConfigID                                         string
+	CNIParams                                           map[string]string
+
+	Registry Registry
 }
+
+// Registry is a registry of container images with a login; no parameter is sent without a URL.
+type Registry struct{ URL, Username, Password string }
 
 // Params are those of createKubernetesCluster. Its job ends when the cluster is Running, or in cloudstack.Error.
 func (r CreateClusterRequest) Params() cloudstack.Params {
@@ -117,24 +150,75 @@ func (r CreateClusterRequest) Params() cloudstack.Params {
 		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
 	}.Set("serviceofferingid", r.OfferingID).Set("description", r.Description).Set("projectid", r.ProjectID).Set("networkid", r.NetworkID).
-		Set("keypair", r.KeyPair).Set("externalloadbalanceripaddress", r.ExternalLBAddress).Flag("enablecsi", r.EnableCSI)
-	if r.RootDiskGiB > 0 {
-		f["noderootdisksize"] = strconv.Itoa(r.RootDiskGiB)
+		Set("keypair", r.KeyPair).Set("externalloadbalanceripaddress", r.ExternalLBAddress).Flag("enablecsi", r.EnableCSI).Set("hypervisor", r.Hypervisor).
+		Set("cniconfigurationid", r.CNIConfigID).Set("dockerregistryurl", r.Registry.URL).Set("dockerregistryusername", r.Registry.Username).
+		Set("dockerregistrypassword", r.Registry.Password)
+	for name, n := range map[string]int{"noderootdisksize": r.RootDiskGiB, "asnumber": r.ASNumber, "etcdnodes": r.EtcdNodes} {
+		if n > 0 {
+			f[name] = strconv.Itoa(n)
+		}
 	}
-	return nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
+	for name, value := range r.CNIParams {
+		f["cniconfigdetails[0]."+name] = value
+	}
+	nodeMap(f, "template", r.ControlTemplateID, r.WorkerTemplateID, r.EtcdTemplateID)
+	return nodeMap(f, "offering", r.ControlOfferingID, r.WorkerOfferingID, r.EtcdOfferingID)
 }
 
-// nodeOfferings adds the map nodeofferings to parameters.
-func nodeOfferings(f cloudstack.Params, control, worker string) cloudstack.Params {
+// nodeMap adds the map nodeofferings or nodetemplates to parameters: the ids of control nodes, workers and etcd nodes.
+func nodeMap(f cloudstack.Params, what string, ids ...string) cloudstack.Params {
 	n := 0
-	for _, o := range []struct{ node, offering string }{{"control", control}, {"worker", worker}} {
-		if o.offering != "" {
-			prefix := "nodeofferings[" + strconv.Itoa(n) + "]."
-			f[prefix+"node"], f[prefix+"offering"] = o.node, o.offering
+	for i, id := range ids {
+		if id != "" {
+			prefix := fmt.Sprintf("node%ss[%d].", what, n)
+			f[prefix+"node"], f[prefix+what] = []string{"control", "worker", "etcd"}[i], id
 			n++
 		}
 	}
 	return f
+}
+
+// CNIConfig is user data that installs a network plugin in a new cluster.
+type CNIConfig struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Account  string `json:"account"`
+	Project  string `json:"project"`
+	Domain   string `json:"domainpath"`
+	Params   string `json:"params"`   // names of variables, separated by commas
+	UserData string `json:"userdata"` // in base64
+}
+
+// ListCNIConfigs lists the configurations of a project, or of the account for "".
+func (c *Client) ListCNIConfigs(ctx context.Context, projectID string) ([]CNIConfig, error) {
+	f := cloudstack.Params{}.Set("projectid", projectID)
+	return cloudstack.List(ctx, c.Client, "listCniConfiguration", "cniconfig", f, func(n *CNIConfig) string { return n.ID })
+}
+
+// Template is an image of VMs.
+type Template struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	ZoneID string `json:"zoneid"` // lists have an entry for each zone
+}
+
+// ListCKSTemplates lists the templates that are marked for nodes of Kubernetes clusters.
+func (c *Client) ListCKSTemplates(ctx context.Context, zoneID string) ([]Template, error) {
+	f := cloudstack.Params{"templatefilter": "executable", "forcks": "true"}.Set("zoneid", zoneID)
+	return cloudstack.List(ctx, c.Client, "listTemplates", "template", f, func(t *Template) string { return t.ID + t.ZoneID })
+}
+
+// Volume is a disk.
+type Volume struct {
+	ID   string `json:"id"`
+	Type string `json:"type"` // ROOT or DATADISK
+	Size int64  `json:"size"` // bytes
+}
+
+// ListVolumes lists the disks of a VM.
+func (c *Client) ListVolumes(ctx context.Context, vmID, projectID string) ([]Volume, error) {
+	f := cloudstack.Params{"virtualmachineid": vmID}.Set("projectid", projectID)
+	return cloudstack.List(ctx, c.Client, "listVolumes", "volume", f, func(v *Volume) string { return v.ID })
 }
 
 // ScaleClusterRequest changes one kind of thing: the size, or the offerings, or autoscaling.
@@ -158,7 +242,7 @@ func (r ScaleClusterRequest) Params() cloudstack.Params {
 			f["minsize"], f["maxsize"] = strconv.Itoa(r.MinSize), strconv.Itoa(r.MaxSize)
 		}
 	}
-	return nodeOfferings(f, r.ControlOfferingID, r.WorkerOfferingID)
+	return nodeMap(f, "offering", r.ControlOfferingID, r.WorkerOfferingID)
 }
 
 // KubernetesClusterConfig returns the kubeconfig of a cluster's administrator: a secret.

@@ -48,7 +48,7 @@ func TestPick(t *testing.T) {
 
 // taskOf is an operation on a cluster, with a number of workers that is asked for.
 func taskOf(op Operation, k *cloudapi.KubernetesCluster, size int) *task {
-	t := &task{Service: &Service{}, Operation: op, plan: &Plan{Operation: op.name}}
+	t := &task{Service: &Service{}, Operation: op, plan: &Plan{Operation: op.name, Object: "cluster"}}
 	t.found(k)
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return changes{}.add("workers", "", "x", k.Size == size)

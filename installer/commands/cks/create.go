@@ -29,6 +29,11 @@ func create(ctx context.Context, t *task, name string) error {
 			t.found(&all[i])
 		}
 	}
+	if t.cluster == nil {
+		if err := t.askWhatIsMissing(ctx); err != nil {
+			return err
+		}
+	}
 	q, different, err := t.request(ctx, name)
 	if err != nil {
 		return err
@@ -91,8 +96,19 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		return q, nil, err
 	}
 	q = t.CreateClusterRequest
-	q.Name, q.ProjectID, q.ZoneID, q.VersionID, q.NetworkID = name, t.Project, zone.ID, v.ID, n.ID
-	q.OfferingID, q.ControlOfferingID, q.WorkerOfferingID = o.all.ID, o.control.ID, o.worker.ID
+	q.ZoneID = zone.ID
+	if q.CNIConfigID, q.CNIParams, err = t.cni(ctx); err != nil {
+		return q, nil, err
+	}
+	if q.Registry, err = readRegistry(t.RegistryFile); err != nil {
+		return q, nil, err
+	}
+	templates, err := t.templates(ctx, &q, isNew)
+	if err != nil {
+		return q, nil, err
+	}
+	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, n.ID
+	q.OfferingID, q.ControlOfferingID, q.WorkerOfferingID, q.EtcdOfferingID = o.all.ID, o.control.ID, o.worker.ID, o.etcd.ID
 	count := func(what string, is, asked int) {
 		c = c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 	}
@@ -100,13 +116,40 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	c = c.add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID)
 	count("control nodes", k.ControlNodes, t.ControlNodes)
 	count("workers", k.Size, t.Size)
+	count("etcd nodes", k.EtcdNodes, t.EtcdNodes)
 	c = append(c, o.changes(k)...)
+	c = c.add("offering of etcd nodes", k.EtcdOfferingName, o.etcd.Name, o.etcd.ID == "" || o.etcd.ID == k.EtcdOfferingID)
+	c = append(c, templates...)
 	c = c.add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID))
 	c = c.add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair)
+	c = c.add("CNI configuration", k.CNIConfigName, t.CNI, k.CNIConfigID == q.CNIConfigID)
+	c = c.add("hypervisor", "", q.Hypervisor, !isNew || q.Hypervisor == "")
+	c = c.add("AS number", "", strconv.Itoa(q.ASNumber), !isNew || q.ASNumber == 0)
+	c = c.add("registry", "", q.Registry.URL+", as "+q.Registry.Username, !isNew || q.Registry.URL == "")
 	c = c.add("CSI driver", "", "on", k.CSI || !t.EnableCSI)
 	c = c.add("control plane", "", t.ExternalLBAddress, !isNew || t.ExternalLBAddress == "")
 	c = c.add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
 	return q, c, nil
+}
+
+// templates resolves the names of templates. CloudStack does not show the template of a kind of node.
+func (t *task) templates(ctx context.Context, q *cloudapi.CreateClusterRequest, isNew bool) (c changes, err error) {
+	list := func() ([]cloudapi.Template, error) { return t.API.ListCKSTemplates(ctx, q.ZoneID) }
+	for _, f := range []struct {
+		noun, want string
+		to         *string
+	}{
+		{"control template", t.ControlTemplate, &q.ControlTemplateID}, {"worker template", t.WorkerTemplate, &q.WorkerTemplateID},
+		{"etcd template", t.EtcdTemplate, &q.EtcdTemplateID},
+	} {
+		found, err := named(f.noun, f.want, list, func(t *cloudapi.Template) []string { return []string{t.ID, t.Name} })
+		if err != nil {
+			return nil, err
+		}
+		*f.to = found.ID
+		c = c.add(f.noun, "", found.Name, !isNew || found.ID == "")
+	}
+	return c, nil
 }
 
 // version returns the version that is asked for, or the newest that can be used.

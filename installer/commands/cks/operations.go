@@ -42,7 +42,11 @@ func inProgress(state string) bool {
 // Operation is what csccm does with a cluster. All of them go the same way: a plan, one call, and looks at the cluster until
 // its state shows that the operation is over.
 type Operation struct {
-	name    string   // of the CloudStack command too, without KubernetesCluster
+	name    string   // of the command
+	since   string   // release of CloudStack that brought it; "" for all
+	verb    string   // for people; "" is the name
+	command string   // of CloudStack; "" is the name with KubernetesCluster
+	setting string   // of CloudStack, which bounds how long it may take; "" where nobody needs to know
 	from    []string // states in which CloudStack takes it; nil leaves that to CloudStack
 	during  []string // states while CloudStack works on it
 	to      []string // states in which it is over; nil: the cluster is gone
@@ -51,20 +55,50 @@ type Operation struct {
 
 // The operations.
 var (
-	Create  = Operation{"create", []string{}, []string{"Created", "Starting"}, []string{stateRunning}, create}
-	Scale   = Operation{"scale", []string{stateRunning, stateStopped}, []string{"Scaling", "ScalingStoppedCluster"}, []string{stateRunning, stateStopped}, on(scale)}
-	Upgrade = Operation{"upgrade", []string{stateRunning}, []string{"Upgrading"}, []string{stateRunning}, on(upgrade)}
-	Start   = Operation{"start", nil, []string{"Starting"}, []string{stateRunning}, on(power)}
-	Stop    = Operation{"stop", nil, []string{"Stopping"}, []string{stateStopped}, on(power)}
-	Delete  = Operation{"delete", nil, []string{"Destroying"}, nil, on(remove)}
+	Create = Operation{name: "create", from: []string{}, during: []string{"Created", "Starting"}, to: []string{stateRunning}, prepare: create}
+	Scale  = Operation{
+		name: "scale", from: []string{stateRunning, stateStopped}, during: []string{"Scaling", "ScalingStoppedCluster"},
+		to: []string{stateRunning, stateStopped}, prepare: on(scale),
+	}
+	Upgrade = Operation{name: "upgrade", from: []string{stateRunning}, during: []string{"Upgrading"}, to: []string{stateRunning}, prepare: on(upgrade)}
+	Start   = Operation{name: "start", during: []string{"Starting"}, to: []string{stateRunning}, prepare: on(power)}
+	Stop    = Operation{name: "stop", during: []string{"Stopping"}, to: []string{stateStopped}, prepare: on(power)}
+	Delete  = Operation{name: "delete", during: []string{"Destroying"}, prepare: on(remove)}
+
+	AddNodes = Operation{
+		name: "add-nodes", since: flexible, verb: "add nodes to", command: "addNodesToKubernetesCluster",
+		setting: "cloud.kubernetes.cluster.add.node.timeout",
+		from:    []string{stateRunning}, during: []string{"Importing"}, to: []string{stateRunning}, prepare: on(addNodes),
+	}
+	RemoveNodes = Operation{
+		name: "remove-nodes", since: flexible, verb: "remove nodes from", command: "removeNodesFromKubernetesCluster",
+		setting: "cloud.kubernetes.cluster.remove.node.timeout",
+		from:    []string{stateRunning}, during: []string{"RemovingNodes"}, to: []string{stateRunning}, prepare: on(removeNodes),
+	}
 )
 
 // Options are what an operation is asked for. Zone, version, offerings and network are names or ids, and no parameters yet. Zero
 // values stay as they are, or are left to the defaults.
 type Options struct {
 	cloudapi.CreateClusterRequest
-	Zone, Version, Network                    string
-	Offering, ControlOffering, WorkerOffering string // the first is for all nodes that have none of their own
+	Zone, Version, Network string
+	Offering               string // of all nodes that have none of their own
+
+	ControlOffering, WorkerOffering, EtcdOffering string
+	ControlTemplate, WorkerTemplate, EtcdTemplate string
+
+	CNI          string
+	CNIParams    []string // KEY=VALUE
+	RegistryFile string
+
+	VMs              []string // of nodes that are added or removed
+	ManualUpgrade    bool
+	MountISOOnRouter bool
+
+	// Of a version.
+	URL, Checksum, Arch, VersionName string
+	MinCPUs, MinMemoryMiB            int
+	DirectDownload                   bool
 
 	Autoscaling    string   // MIN-MAX workers, or off
 	RemoveServices bool     // before a delete
@@ -189,7 +223,7 @@ func (c changes) add(what, from, to string, same bool) changes {
 }
 
 // offerings are those that were named; the others are empty.
-type offerings struct{ all, control, worker cloudapi.ServiceOffering }
+type offerings struct{ all, control, worker, etcd cloudapi.ServiceOffering }
 
 func namesOfOffering(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} }
 
@@ -199,7 +233,7 @@ func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err e
 	for _, f := range []struct {
 		noun, want string
 		to         *cloudapi.ServiceOffering
-	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control}, {"worker offering", t.WorkerOffering, &o.worker}} {
+	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control}, {"worker offering", t.WorkerOffering, &o.worker}, {"etcd offering", t.EtcdOffering, &o.etcd}} {
 		found, err := named(f.noun, f.want, list, namesOfOffering)
 		if err != nil {
 			return o, err

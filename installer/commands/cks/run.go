@@ -53,6 +53,7 @@ const (
 type Plan struct {
 	SchemaVersion int                `json:"schemaVersion"`
 	Operation     string             `json:"operation"`
+	Object        string             `json:"object"` // what kind of thing it is about, such as cluster
 	Name          string             `json:"name"`
 	ID            string             `json:"id,omitempty"`
 	Project       string             `json:"project,omitempty"`
@@ -65,6 +66,8 @@ type Plan struct {
 	State  string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
 	Job    string `json:"job,omitempty"`
 	Cause  string `json:"cause,omitempty"` // why the operation failed
+
+	verb string // for people, where it is not the operation
 }
 
 // Change is one thing that changes.
@@ -78,7 +81,11 @@ type Change struct {
 // whether or not anybody follows it, so a second run finds it by the cluster's state and follows it.
 func (s *Service) Run(ctx context.Context, op Operation, name string, o Options) error {
 	t := &task{Service: s, Operation: op, Options: o}
-	t.plan = &Plan{SchemaVersion: schemaVersion, Operation: op.name, Name: name, Project: s.Project, DryRun: s.DryRun, Changes: []Change{}, Findings: []ckscheck.Finding{}}
+	t.plan = s.plan(op.name, "cluster", name)
+	t.plan.verb = op.verb
+	if err := s.needs(ctx, &o, "csccm cks "+op.name, op.since); err != nil {
+		return err
+	}
 	if err := op.prepare(ctx, t, name); err != nil {
 		return err
 	}
@@ -86,6 +93,37 @@ func (s *Service) Run(ctx context.Context, op Operation, name string, o Options)
 		return err
 	}
 	return t.run(ctx)
+}
+
+// plan begins the plan of an operation on an object.
+func (s *Service) plan(operation, object, name string) *Plan {
+	return &Plan{
+		SchemaVersion: schemaVersion, Operation: operation, Object: object, Name: name, Project: s.Project, Action: ActionChange, DryRun: s.DryRun,
+		Changes: []Change{}, Findings: []ckscheck.Finding{},
+	}
+}
+
+// call carries out a plan of one call, whose job is awaited, and of steps that follow it.
+func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstack.Params, after ...engine.Step) error {
+	steps := append([]engine.Step{{Name: p.what(), Do: func(ctx context.Context, note engine.Note) error {
+		err := s.API.Do(ctx, command, f)
+		if p.Done = err == nil && len(after) == 0; err == nil {
+			note("%s", p.what())
+		}
+		return explain(p.what(), err)
+	}}}, after...)
+	switch p.Action {
+	case ActionNone:
+		steps = nil
+	case ActionFollow:
+		steps = after
+	case ActionChange:
+	}
+	return s.Env.Run(ctx, engine.Operation{
+		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps, Show: p.text,
+		Check: func(context.Context) error { return p.judge(nil) },
+		Done:  func() string { return fmt.Sprintf("Done: %s\n", p.what()) },
+	})
 }
 
 // found notes the cluster that the operation is about.
@@ -124,14 +162,16 @@ func (t *task) decide() error {
 }
 
 // what says what a plan does, for the question and errors.
-func (p *Plan) what() string { return p.Operation + " cluster " + p.Name }
+func (p *Plan) what() string { return cmp.Or(p.verb, p.Operation) + " " + p.Object + " " + p.Name }
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // text is the plan for a person.
 func (p *Plan) text(style report.Style) string {
 	var b strings.Builder
 	b.WriteString(map[Action]string{
-		ActionNone: "Cluster " + p.Name + ": nothing to do, already in that state\n", ActionChange: "To do: " + p.what() + "\n",
-		ActionFollow: "Cluster " + p.Name + ": following it, it is " + p.State + " already\n",
+		ActionNone: capital(p.Object) + " " + p.Name + ": nothing to do, already in that state\n", ActionChange: "To do: " + p.what() + "\n",
+		ActionFollow: capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already\n",
 	}[p.Action])
 	for _, c := range p.Changes {
 		text := c.To
@@ -204,7 +244,7 @@ func (t *task) run(ctx context.Context) error {
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  p.text,
-		Check: func(context.Context) error { return p.judge(t.Ignore) },
+		Check: func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) },
 		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
 	})
 }
@@ -212,7 +252,7 @@ func (t *task) run(ctx context.Context) error {
 // start sends the command.
 func (t *task) start(ctx context.Context, note engine.Note) error {
 	p := t.plan
-	sent, err := t.API.Submit(ctx, t.name+"KubernetesCluster", t.params)
+	sent, err := t.API.Submit(ctx, cmp.Or(t.command, t.name+"KubernetesCluster"), t.params)
 	if err != nil {
 		return explain(p.what(), err)
 	}
@@ -257,6 +297,9 @@ func (t *task) follow(ctx context.Context, _ engine.Note) error {
 		fix := "csccm cks show " + p.Name + " shows its events"
 		if k != nil && k.State != stateRunning {
 			fix += "; " + nextStep(k)
+		}
+		if t.setting != "" {
+			fix += "; CloudStack gives up when the time of its setting " + t.setting + " is over"
 		}
 		return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause), Fix: fix}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,17 +42,14 @@ func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 
 // Write prints the list for a person.
 func (l *ClusterList) Write(w io.Writer, style report.Style) error {
-	t := report.Table{Header: []string{"NAME", "STATE", "VERSION", "CONTROL", "WORKERS", "ZONE", "NETWORK", "ENDPOINT"}}
+	t := report.Table{Header: []string{"NAME", "KIND", "STATE", "VERSION", "CONTROL", "WORKERS", "ETCD", "ZONE", "NETWORK", "ENDPOINT"}}
 	for i := range l.Clusters {
 		k := &l.Clusters[i]
-		state, workers := k.State, strconv.Itoa(k.Size)
-		if k.Type == cloudstack.ExternalManaged {
-			state += " (external)"
-		}
+		workers := strconv.Itoa(k.Size)
 		if k.Autoscaling {
 			workers += fmt.Sprintf(" (%d-%d)", k.MinSize, k.MaxSize)
 		}
-		t.Add(k.Name, state, dash(k.Version), strconv.Itoa(k.ControlNodes), workers, k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
+		t.Add(k.Name, cmp.Or(k.Type, cloudapi.CloudManaged), k.State, dash(k.Version), strconv.Itoa(k.ControlNodes), workers, strconv.Itoa(k.EtcdNodes), k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
 	}
 	return t.Write(w, style)
 }
@@ -120,6 +118,8 @@ func roleOf(k *cloudapi.KubernetesCluster, vm cloudapi.ClusterVM) string {
 	switch {
 	case vm.Etcd:
 		return "etcd"
+	case vm.External:
+		return "worker (added)"
 	case strings.HasPrefix(vm.Name, k.Name+"-control-"):
 		return "control"
 	}
@@ -150,6 +150,15 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	k := &c.Cluster
 	var b strings.Builder
 	_ = (&ClusterList{Clusters: []cloudapi.KubernetesCluster{*k}}).Write(&b, style)
+	made := report.Table{Header: []string{"MADE WITH", ""}}
+	for _, part := range []struct{ what, value string }{
+		{"offering", k.OfferingName}, {"offering of control nodes", k.ControlOfferingName}, {"offering of workers", k.WorkerOfferingName},
+		{"offering of etcd nodes", k.EtcdOfferingName}, {"template", k.TemplateName}, {"CNI configuration", k.CNIConfigName}, {"key pair", k.KeyPair},
+	} {
+		if part.value != "" {
+			made.Add(part.what, part.value)
+		}
+	}
 	nodes := report.Table{Header: []string{"NODE", "ROLE", "STATE", "VERSION", "ID"}}
 	for _, n := range c.Nodes {
 		nodes.Add(n.Name, roleOf(k, n), n.State, dash(n.Version), n.ID)
@@ -158,11 +167,14 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	for _, e := range c.Events[:min(len(c.Events), 10)] {
 		events.Add(e.Created, e.Level, e.Type, e.Description)
 	}
-	for _, t := range []*report.Table{&nodes, &events} {
+	for _, t := range []*report.Table{&made, &nodes, &events} {
 		if len(t.Rows) > 0 {
 			b.WriteString("\n")
 			_ = t.Write(&b, style)
 		}
+	}
+	if slices.ContainsFunc(c.Nodes, func(n cloudapi.ClusterVM) bool { return n.External }) {
+		b.WriteString("\n" + style.Indented("", 0, "Upgrades leave out the added workers that were marked for it (--manual-upgrade); CloudStack does not show which."))
 	}
 	if c.EventsUnread != "" {
 		fmt.Fprintf(&b, "\nEvents: not read, %s\n", c.EventsUnread)

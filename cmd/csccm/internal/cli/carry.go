@@ -24,6 +24,9 @@ var carried = []string{
 	"skip-taint", "skip-check", "skip-self-test",
 }
 
+// ownCredentials are the flags with which a command of CKS needs no cluster.
+var ownCredentials = []string{"cloud-config", "api-key-file", "admin-user", "admin-api-key-file"}
+
 // commandLine matches a command line and words that may follow it; those of kubectl are in quotes.
 var commandLine = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 
@@ -63,10 +66,11 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 }
 
 // repeated returns the flags of the running command that a command line of target repeats. The context is named even where
-// it is the current one; commands of CKS need no cluster.
+// it is the current one; commands of CKS need a cluster only where its Secret has the credentials.
 func repeated(running, target *cobra.Command, connection []string) []string {
 	var args []string
-	if parent := running.Parent(); parent == nil || parent.Name() != "cks" {
+	ofCKS := strings.HasPrefix(running.CommandPath(), running.Root().Name()+" cks ")
+	if !ofCKS || !slices.ContainsFunc(ownCredentials, running.Flags().Changed) {
 		args = append(args, connection...)
 	}
 	for _, name := range carried {

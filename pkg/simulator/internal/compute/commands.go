@@ -24,6 +24,10 @@ var Commands = []wire.Command{
 		Without: "ids hypervisor templatetype arch isready isvnf parenttemplateid imagestoreid extensionid showunique tags",
 	},
 	{Name: "listSSHKeyPairs", Run: listSSHKeyPairs},
+	{
+		Name: "listVolumes", Run: listVolumes,
+		Without: "id ids name keyword zoneid podid clusterid hostid storageid diskofferingid serviceofferingid state displayvolume tags isencrypted listsystemvms",
+	},
 
 	{
 		Name: "listVirtualMachines", ID: store.RefVM, Run: listVirtualMachines,

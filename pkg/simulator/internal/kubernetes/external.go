@@ -75,7 +75,7 @@ func changeNodes(c *wire.Call, failed, external, during string, check func(k *st
 	return w.job(store.VMRunning, w.shown)
 }
 
-// canJoin returns why a VM cannot become a node; empty if it can. The size of root disks is not simulated.
+// canJoin returns why a VM cannot become a node; empty if it can.
 func canJoin(k *store.KubernetesCluster, v *store.VM) string {
 	switch {
 	case k.Node(v) != nil:
@@ -84,8 +84,8 @@ func canJoin(k *store.KubernetesCluster, v *store.VM) string {
 		return "is not running"
 	case v.NICIn(k.Network) == nil:
 		return "has no NIC in the cluster's network"
-	case v.Offering.CPUNumber < minNodeCPU || v.Offering.MemMB < minNodeMem:
-		return "has fewer than 2 CPUs or less than 2 GB of memory"
+	case v.Offering.CPUNumber < minNodeCPU || v.Offering.MemMB < minNodeMem || store.RootGiB(v.Details) < defaultRootDisk:
+		return "has fewer than 2 CPUs, or less than 2 GB of memory or 8 GB of root disk"
 	}
 	return ""
 }

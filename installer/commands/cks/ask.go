@@ -1,0 +1,150 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// asks reports whether there is somebody who can be asked for what is missing.
+func (s *Service) asks() bool { return s.Interactive && !s.Yes && !s.Structured() }
+
+// nothing is the answer of a person who wants none of what is offered.
+const nothing = "none"
+
+// askWhatIsMissing asks, at a terminal, for the zone and the offering of a new cluster. Whoever leaves the offering open is also
+// offered what flexible clusters have: the templates that are marked for CKS, and the CNI configurations.
+func (t *task) askWhatIsMissing(ctx context.Context) error {
+	open := t.Offering+t.WorkerOffering == ""
+	if !t.asks() {
+		return nil
+	}
+	release, err := t.release(ctx)
+	if err != nil {
+		return err
+	}
+	optional := []string{"worker-template", "control-template", "cni"}
+	for _, f := range t.Flags("create") {
+		required := f.Name == "zone" || f.Name == "offering" && open
+		offered := open && slices.Contains(optional, f.Name) && release != nil && release.Minor() >= 21
+		if f.given() || !required && !offered {
+			continue
+		}
+		names, err := f.Names(ctx, t.Service)
+		if err != nil {
+			return explain("list what --"+f.Name+" can name", err)
+		}
+		if offered && len(names) > 0 {
+			names = append([]string{nothing}, names...)
+		}
+		if len(names) < 2 {
+			continue
+		}
+		answer, err := t.ask(ctx, f.Name, f.Help, names)
+		if err != nil {
+			return err
+		}
+		if to, ok := f.Value.(*string); ok && answer != nothing {
+			*to = answer
+		}
+	}
+	return nil
+}
+
+// ask asks for the value of a flag: one of the choices, or a text where there are none.
+func (s *Service) ask(ctx context.Context, flag, help string, choices []string) (string, error) {
+	what, _, _ := strings.Cut(help, " (")
+	q := prompt.Question{Message: capital(what), Help: help, Flag: "--" + flag}
+	for _, c := range choices {
+		q.Choices = append(q.Choices, prompt.Choice{Value: c})
+	}
+	return s.Prompt.Ask(ctx, q)
+}
+
+// asNumber is the variable of CNI configurations that CloudStack fills in itself.
+const asNumber = "AS_NUMBER"
+
+// cni returns the id of the CNI configuration that was named, and the values of its variables: each that it declares is given or asked.
+func (t *task) cni(ctx context.Context) (id string, values map[string]string, err error) {
+	n, err := named("cni", t.CNI, func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) }, namesOfCNI)
+	if err != nil {
+		return "", nil, err
+	}
+	values, declared := map[string]string{}, variables(n.Params)
+	for _, given := range t.CNIParams {
+		name, value, _ := strings.Cut(given, "=")
+		if !slices.Contains(declared, name) || value == "" {
+			return "", nil, report.Usage(fmt.Sprintf("--cni-param %s is no variable of a CNI configuration with a value", name),
+				fmt.Sprintf("give --cni, and KEY=VALUE for each of its variables: %s", dash(strings.Join(declared, ", "))))
+		}
+		values[name] = value
+	}
+
+	var missing []string
+	for _, name := range declared {
+		filledIn := name == asNumber && (t.ASNumber != 0 || t.Network != "")
+		if values[name] != "" || filledIn {
+			continue
+		}
+		if t.asks() {
+			if values[name], err = t.ask(ctx, "cni-param "+name, "variable "+name+" of CNI configuration "+n.Name, nil); err != nil {
+				return "", nil, err
+			}
+		}
+		if values[name] == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return "", nil, report.Usage(fmt.Sprintf("CNI configuration %s declares %s, without a value", n.Name, strings.Join(missing, ", ")),
+			"give --cni-param "+strings.Join(missing, "=VALUE --cni-param ")+"=VALUE")
+	}
+	return n.ID, values, nil
+}
+
+// readRegistry reads a registry and its login from a file in the format of docker's config.json. No error quotes the file.
+func readRegistry(file string) (r cloudapi.Registry, err error) {
+	if file == "" {
+		return r, nil
+	}
+	unfit := report.Usage("--registry-file "+file+" does not have the login of exactly one registry",
+		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of ~/.docker/config.json`)
+	if mode, open := credentials.ExposedMode(file); open {
+		return r, report.Usage(fmt.Sprintf("other users may read --registry-file %s (mode %04o)", file, mode), "chmod 600 "+file)
+	}
+	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
+	if err != nil {
+		return r, report.Usage("--registry-file: "+err.Error(), "name a file that exists and that you may read")
+	}
+	var config struct {
+		Auths map[string]struct{ Username, Password, Auth string }
+	}
+	if json.Unmarshal(text, &config) != nil || len(config.Auths) != 1 {
+		return r, unfit
+	}
+	for url, login := range config.Auths {
+		both, err := base64.StdEncoding.DecodeString(login.Auth)
+		if err != nil {
+			return r, unfit
+		}
+		name, password, _ := strings.Cut(string(both), ":")
+		r = cloudapi.Registry{URL: url, Username: cmp.Or(login.Username, name), Password: cmp.Or(login.Password, password)}
+	}
+	if r.URL == "" || r.Username == "" || r.Password == "" {
+		return cloudapi.Registry{}, unfit
+	}
+	return r, nil
+}

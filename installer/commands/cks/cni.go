@@ -1,0 +1,159 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// CNIList is the result of csccm cks cni list. Configurations have CloudStack's own names.
+type CNIList struct {
+	SchemaVersion int                  `json:"schemaVersion"`
+	Configs       []cloudapi.CNIConfig `json:"cniConfigurations"`
+}
+
+// CNIConfigs lists the CNI configurations.
+func (s *Service) CNIConfigs(ctx context.Context) (*CNIList, error) {
+	if err := s.needs(ctx, &Options{}, "csccm cks cni", flexible); err != nil {
+		return nil, err
+	}
+	all, err := s.API.ListCNIConfigs(ctx, s.Project)
+	return &CNIList{schemaVersion, append([]cloudapi.CNIConfig{}, all...)}, explain("list the CNI configurations", err)
+}
+
+// Write prints the list for a person.
+func (l *CNIList) Write(w io.Writer, style report.Style) error {
+	t := report.Table{Header: []string{"NAME", "ACCOUNT", "VARIABLES", "ID"}}
+	for i := range l.Configs {
+		n := &l.Configs[i]
+		t.Add(n.Name, ownerOf(n), dash(strings.Join(variables(n.Params), ", ")), n.ID)
+	}
+	return t.Write(w, style)
+}
+
+func namesOfCNI(n *cloudapi.CNIConfig) []string { return []string{n.ID, n.Name} }
+
+// ownerOf names the account or project of a configuration.
+func ownerOf(n *cloudapi.CNIConfig) string {
+	if n.Project != "" {
+		return "project " + n.Project
+	}
+	return n.Account + " in " + n.Domain
+}
+
+// variables are the names in a list of CloudStack's.
+func variables(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// AddCNI registers the user data of a file as a CNI configuration.
+func (s *Service) AddCNI(ctx context.Context, name, file string) error {
+	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
+	if err != nil {
+		return report.Usage("--file: "+err.Error(), "name a file with cloud-config user data")
+	}
+	declared, err := readUserData(text)
+	if err != nil {
+		return report.Usage("--file "+file+": "+err.Error(), "CloudStack appends the file to the user data of the control nodes: a cloud-config whose runcmd installs the network plugin")
+	}
+	l, err := s.CNIConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	data := base64.StdEncoding.EncodeToString(text)
+	p := s.plan("add", "CNI configuration", name)
+	for i := range l.Configs {
+		if n := &l.Configs[i]; n.Name == name {
+			if same := n.UserData == data && slices.Equal(variables(n.Params), declared); !same {
+				return report.Usage(fmt.Sprintf("there is a CNI configuration %s of %s already, with other content; nothing was changed", name, ownerOf(n)),
+					"choose another name, or delete it first: csccm cks cni delete "+name)
+			}
+			p.ID, p.Action, p.Done = n.ID, ActionNone, true
+		}
+	}
+	p.Changes = changes{{"variables", "", dash(strings.Join(declared, ", "))}}
+	f := cloudstack.Params{"name": name, "cniconfig": data}.Set("params", strings.Join(declared, ",")).Set("projectid", s.Project)
+	return s.call(ctx, p, "registerCniConfiguration", f)
+}
+
+// DeleteCNI deletes a CNI configuration. CloudStack does not check whose it is: the plan names the account.
+func (s *Service) DeleteCNI(ctx context.Context, name string) error {
+	l, err := s.CNIConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := pick("CNI configuration", "", name, l.Configs, namesOfCNI)
+	if err != nil {
+		return err
+	}
+	clusters, err := s.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	p := s.plan("delete", "CNI configuration", n.Name)
+	p.ID, p.Changes = n.ID, changes{{"account", ownerOf(n), "deleted"}}
+	for i := range clusters {
+		if k := &clusters[i]; k.CNIConfigID == n.ID {
+			p.Findings = append(p.Findings, ckscheck.Finding{
+				Code: "cni-used", Severity: ckscheck.Error, Object: "cluster " + k.Name, What: "it was made with the configuration",
+				Remedy: "delete the cluster first",
+			})
+		}
+	}
+	return s.call(ctx, p, "deleteCniConfiguration", cloudstack.Params{"id": n.ID}.Set("projectid", s.Project))
+}
+
+// maxUserData is how long the parameter cniconfig may be.
+const maxUserData = 1 << 20
+
+var (
+	header = regexp.MustCompile(`^(## template: *jinja\r?\n)?#cloud-config[ \t\r]*\n`)
+	// expression is what jinja replaces, such as {{ ds.meta_data.PEER }}; statement is a line that it leaves out.
+	expression = regexp.MustCompile(`{{-? *(?:ds\.meta_data\.)?([A-Za-z_]\w*)[^}]*}}`)
+	statement  = regexp.MustCompile(`{%[^%]*%}`)
+)
+
+// metadata are variables that CloudStack gives to every VM.
+var metadata = strings.Fields("availability_zone cloud_identifier cloud_name hypervisor_host_name instance_id local_hostname local_ipv4 " +
+	"public_hostname public_ipv4 public_keys service_offering vm_id ds v1")
+
+// readUserData checks the user data of a network plugin, and returns the variables in it.
+func readUserData(text []byte) (declared []string, err error) {
+	var body any
+	plain := statement.ReplaceAll(expression.ReplaceAll(text, []byte("x")), nil)
+	switch {
+	case base64.StdEncoding.EncodedLen(len(text)) > maxUserData:
+		return nil, fmt.Errorf("it has %d bytes, and CloudStack takes %d", len(text), base64.StdEncoding.DecodedLen(maxUserData))
+	case bytes.IndexByte(text, 0) >= 0 || !header.Match(text):
+		return nil, fmt.Errorf("it is no cloud-config user data: its first line must be #cloud-config")
+	}
+	if err := yaml.Unmarshal(plain, &body); err != nil {
+		return nil, fmt.Errorf("it is no YAML: %w", err)
+	}
+	if body == nil {
+		return nil, fmt.Errorf("it has no content after #cloud-config")
+	}
+	for _, m := range expression.FindAllSubmatch(text, -1) {
+		if name := string(m[1]); !slices.Contains(declared, name) && !slices.Contains(metadata, name) {
+			declared = append(declared, name)
+		}
+	}
+	slices.Sort(declared)
+	return declared, nil
+}

@@ -1,0 +1,107 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// dashboard is the name of the namespace, the Service and the account that CloudStack's documentation uses.
+const dashboard = "kubernetes-dashboard"
+
+// dashboardPath is where a proxy of the API server has it.
+const dashboardPath = "/api/v1/namespaces/" + dashboard + "/services/https:" + dashboard + ":/proxy/"
+
+// Dashboard serves the web dashboard of a cluster on this machine until ctx ends, as kubectl proxy does, but nothing else of the cluster.
+// opened is called with its address.
+func (s *Service) Dashboard(ctx context.Context, name string, port int, opened func(url string)) error {
+	k, err := s.cluster(ctx, name)
+	if err != nil {
+		return err
+	}
+	kube, err := s.inside(ctx, k)
+	if err != nil {
+		return &report.Error{What: "the dashboard of cluster " + k.Name + " cannot be reached", Err: err, Fix: nextStep(k)}
+	}
+	if err := hasDashboard(ctx, kube, k.Name); err != nil {
+		return err
+	}
+	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
+	if err != nil {
+		return explain("read the kubeconfig", err)
+	}
+	config, err := RESTConfig(text)
+	if err != nil {
+		return err
+	}
+	handler, err := onlyDashboard(config)
+	if err != nil {
+		return err
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return &report.Error{Err: err, Fix: "choose another --port; 0 is any free one", Code: report.ExitUsage}
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	opened("http://" + l.Addr().String() + dashboardPath)
+	if err := server.Serve(l); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// hasDashboard returns an error if the cluster has no dashboard of CloudStack's.
+func hasDashboard(ctx context.Context, kube kubernetes.Interface, name string) error {
+	_, err := kube.CoreV1().Services(dashboard).Get(ctx, dashboard, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &report.Error{
+			What: fmt.Sprintf("cluster %s has no dashboard: there is no Service %s/%s", name, dashboard, dashboard),
+			Fix:  "CloudStack installs the one that is in the ISO of the version; https://kubernetes.io/docs/tasks/access-application-cluster/web-ui-dashboard/ says how to install one", Code: report.ExitCheckFailed,
+		}
+	}
+	return err
+}
+
+// onlyDashboard proxies requests of this machine to the dashboard, with the rights of the connection, and refuses all others.
+func onlyDashboard(config *rest.Config) (http.Handler, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, errUnusable
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, errUnusable
+	}
+	proxied := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Host)
+		ours := host == "127.0.0.1" || host == "localhost" // else a page elsewhere whose name leads here
+		if !ours || !strings.HasPrefix(path.Clean(r.URL.Path)+"/", dashboardPath) {
+			http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+			return
+		}
+		proxied.ServeHTTP(w, r)
+	}), nil
+}

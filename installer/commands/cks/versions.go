@@ -1,0 +1,182 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// The smallest node that CloudStack accepts for a version.
+const (
+	minCPUs      = 2
+	minMemoryMiB = 2048
+)
+
+// checksum is how CloudStack writes the checksum of an ISO; without the name of the algorithm it is MD5.
+var checksum = regexp.MustCompile(`^(?:\{(MD5|SHA-1|SHA-224|SHA-256|SHA-384|SHA-512)\})?([0-9a-fA-F]+)$`)
+
+var digits = map[string]int{"": 32, "MD5": 32, "SHA-1": 40, "SHA-224": 56, "SHA-256": 64, "SHA-384": 96, "SHA-512": 128}
+
+// ValidateVersion checks what a new version is registered with, which needs no connection.
+func (o *Options) ValidateVersion(number string) error {
+	u, err := url.Parse(o.URL)
+	sum := checksum.FindStringSubmatch(o.Checksum)
+	_, wrong := semver.StrictNewVersion(number)
+	switch {
+	case wrong != nil:
+		return report.Usage(fmt.Sprintf("%q is no version of Kubernetes", number), "give three numbers, such as 1.34.1")
+	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"}, u.Scheme) || !strings.HasSuffix(u.Path, ".iso"):
+		return report.Usage(fmt.Sprintf("--url %q is not the http or https URL of an ISO", o.URL), "give the address from which CloudStack's secondary storage VM can load it")
+	case o.Checksum != "" && (sum == nil || len(sum[2]) != digits[sum[1]]):
+		return report.Usage(fmt.Sprintf("--checksum %q is none", o.Checksum), "give {SHA-256} and the output of sha256sum; csccm cks iso prints it")
+	case o.MinCPUs != 0 && o.MinCPUs < minCPUs, o.MinMemoryMiB != 0 && o.MinMemoryMiB < minMemoryMiB:
+		return report.Usage("nodes of every version need 2 CPUs and 2048 MiB", "give --min-cpus and --min-memory at least these, or leave them out")
+	}
+	return nil
+}
+
+// AddVersion registers a version, and waits until its ISO can be used. The same again waits for the first.
+func (s *Service) AddVersion(ctx context.Context, number string, o *Options) error {
+	if err := s.needs(ctx, o, "", ""); err != nil {
+		return err
+	}
+	zone := &cloudstack.Zone{}
+	if o.Zone != "" {
+		var err error
+		if zone, err = s.zone(ctx, o.Zone); err != nil {
+			return err
+		}
+	}
+	all, err := s.versions(ctx, zone.ID)
+	if err != nil {
+		return err
+	}
+	p := s.plan("add", "version", number)
+	f := cloudstack.Params{
+		"semanticversion": number, "url": o.URL,
+		"mincpunumber": strconv.Itoa(max(o.MinCPUs, minCPUs)), "minmemory": strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
+	}.Set("name", o.VersionName).Set("zoneid", zone.ID).Set("checksum", o.Checksum).Set("arch", o.Arch).Flag("directdownload", o.DirectDownload)
+	p.Changes = changes{}.add("ISO", "", o.URL, false).add("checksum", "", o.Checksum, o.Checksum == "").add("zone", "", zone.Name, zone.Name == "").
+		add("name", "", o.VersionName, o.VersionName == "")
+	if o.Checksum == "" {
+		p.Findings = append(p.Findings, ckscheck.Finding{
+			Code: "no-checksum", Severity: ckscheck.Warning, Object: "ISO " + o.URL, What: "without a checksum CloudStack takes whatever the URL serves",
+			Remedy: "give --checksum",
+		})
+	}
+
+	same := func(v cloudapi.KubernetesVersion) bool {
+		return v.Semantic == number && v.ZoneID == zone.ID && (o.VersionName == "" || v.Name == o.VersionName) && (o.Arch == "" || v.Arch == o.Arch)
+	}
+	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error {
+		return s.awaitISO(ctx, p, zone.ID, same)
+	}}}
+	if i := slices.IndexFunc(all, same); i >= 0 {
+		p.ID, p.State, p.Changes = all[i].ID, all[i].ISOState, changes{}
+		if p.Action = ActionFollow; p.State == isoReady {
+			p.Action, p.Done = ActionNone, true
+		}
+	}
+	return s.call(ctx, p, "addKubernetesSupportedVersion", f, steps...)
+}
+
+const isoReady = "Ready"
+
+// awaitISO waits until CloudStack has loaded the ISO of a version.
+func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string, same func(cloudapi.KubernetesVersion) bool) error {
+	said := ""
+	_, err := engine.Poll(ctx, s.Clock, pollInterval, math.MaxInt64, func() (bool, error) {
+		all, err := s.API.ListKubernetesVersions(ctx, zoneID)
+		if err != nil {
+			return false, explain("look at the ISO", err)
+		}
+		i := slices.IndexFunc(all, same)
+		if i < 0 || all[i].ISOState == "" {
+			return false, &report.Error{What: "version " + p.Name + " has no ISO any more", Fix: "csccm cks versions shows what there is"}
+		}
+		p.ID, p.State = all[i].ID, all[i].ISOState
+		if p.State != said {
+			said = p.State
+			s.Progress.Step("ISO of version %s: %s", p.Name, said)
+		}
+		if strings.Contains(strings.ToLower(said), "fail") {
+			return false, &report.Error{
+				What: fmt.Sprintf("CloudStack could not load the ISO of version %s, whose state is %s", p.Name, said),
+				Fix:  "the ISO's page in CloudStack's UI says why, often URL or checksum; delete the version (csccm cks versions delete " + p.Name + ") and add it again",
+			}
+		}
+		return said == isoReady, nil
+	})
+	if err == nil {
+		p.Done = true
+		s.Progress.Done("")
+	}
+	return err
+}
+
+// version returns the version that a person names.
+func (s *Service) namedVersion(ctx context.Context, name string) (*cloudapi.KubernetesVersion, error) {
+	all, err := s.versions(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return pick("version", "", name, all, namesOfVersion)
+}
+
+// SetVersion enables or disables a version for new clusters and upgrades.
+func (s *Service) SetVersion(ctx context.Context, name string, enabled bool) error {
+	v, err := s.namedVersion(ctx, name)
+	if err != nil {
+		return err
+	}
+	verb, state := "disable", "Disabled"
+	if enabled {
+		verb, state = "enable", "Enabled"
+	}
+	p := s.plan(verb, "version", v.Name)
+	p.ID, p.State = v.ID, v.State
+	p.Changes = append(p.Changes, changes{}.add("state", v.State, state, v.State == state)...)
+	if len(p.Changes) == 0 {
+		p.Action, p.Done = ActionNone, true
+	}
+	return s.call(ctx, p, "updateKubernetesSupportedVersion", cloudstack.Params{"id": v.ID, "state": state})
+}
+
+// DeleteVersion deletes a version with its ISO. The clusters of all accounts that use it are named first.
+func (s *Service) DeleteVersion(ctx context.Context, name string) error {
+	v, err := s.namedVersion(ctx, name)
+	if err != nil {
+		return err
+	}
+	clusters, err := s.API.ListAllKubernetesClusters(ctx)
+	if err != nil {
+		return explain("list the clusters of all accounts", err)
+	}
+	p := s.plan("delete", "version", v.Name)
+	p.ID, p.State, p.Changes = v.ID, v.State, changes{{"ISO", dash(v.ISOName), "deleted"}}
+	for i := range clusters {
+		if k := &clusters[i]; k.VersionID == v.ID {
+			p.Findings = append(p.Findings, ckscheck.Finding{
+				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(), What: "it has the version",
+				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name + " keeps new clusters from it",
+			})
+		}
+	}
+	return s.call(ctx, p, "deleteKubernetesSupportedVersion", cloudstack.Params{"id": v.ID})
+}
