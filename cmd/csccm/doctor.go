@@ -113,13 +113,20 @@ func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once fu
 		return err
 	}
 	c, err := cluster.New(g.Kube)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if _, c.Silent = c.Ping(ctx); c.Silent == nil {
 		err = cli.ReleaseHere(ctx, c, g.Release)
 	}
 	if err != nil {
 		return err
 	}
-	return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return once(ctx, c, out) })
+
+	return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
+		defer func() { c.Silent = nil }() // the next round asks again
+		return once(ctx, c, out)
+	})
 }
 
 // openChecks names the checks that did not pass.

@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
@@ -193,12 +196,15 @@ func contact(f *Facts) Finding {
 		return Unread(err)
 	}
 	out, lines := Passf("no call fails"), 0
+	proof := f.lastSuccess()
 	for i := range f.Logs {
 		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
 		failed, stale := lastContact(f.Logs[i].Lines)
 		switch {
-		case failed != nil && (failed.Message == contactFailed || f.At.Sub(failed.At) <= recentlyEnough):
-			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago"
+		// The first contact of a Pod is tried until it succeeds, whatever another Pod reaches; other calls are the leader's.
+		case failed != nil && (failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough):
+			wait, _ := time.ParseDuration(cmp.Or(failed.Values["in"], failed.Values["retryIn"]))
+			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" + f.until(failed.At.Add(wait))
 			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
 		case len(stale) > 0:
 			keys := strings.Join(stale, ", ")
@@ -216,6 +222,22 @@ func contact(f *Facts) Finding {
 	return out
 }
 
+// lastSuccess returns when the controller last said of a Service or Node that all is done in CloudStack.
+func (f *Facts) lastSuccess() (at time.Time) {
+	for i := range f.Events {
+		if e := &f.Events[i]; FromCloud(e) && slices.Contains(successes, e.Reason) && EventTime(e).After(at) {
+			at = EventTime(e)
+		}
+	}
+	for i := range f.Services {
+		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
+		if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	return at
+}
+
 // lastContact returns the failed call that no success follows, and the settings of the cloud-config that the Pod does
 // not use yet: it names them when it begins to use the rest of a changed file.
 func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
@@ -229,7 +251,7 @@ func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
 		case l.Message == configWaits:
 			named = append(named, l.Values["key"])
 		case l.Message == configUsed:
-			named, stale = nil, named
+			named, stale, failed = nil, named, nil // they were tried before
 		}
 	}
 	return failed, stale

@@ -323,9 +323,11 @@ func openErrors(f *Facts) Finding {
 		}
 	}
 	var objects []Object
+	next := NextTries(f.Logs)
 	for o, e := range last {
 		if !slices.Contains(successes, e.Reason) {
-			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s", e.Reason, f.At.Sub(EventTime(e)).Round(time.Second), OneLine(e.Message)))
+			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s%s",
+				e.Reason, f.At.Sub(EventTime(e)).Round(time.Second), OneLine(e.Message), f.until(next[o.Namespace+"/"+o.Name])))
 		}
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
@@ -345,7 +347,11 @@ func (f *Facts) over(e *corev1.Event) bool {
 		}
 		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
-		return c != nil && c.Status == "True" && (repaired || !EventTime(e).After(c.LastTransitionTime.Time))
+		// What the controller would still say is in its plan.
+		p := f.Planned[key(s)]
+		silent := p != nil && p.Error == "" && p.Refusal == nil && len(p.Actions) == 0 &&
+			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
+		return c != nil && c.Status == "True" && (repaired || silent || !EventTime(e).After(c.LastTransitionTime.Time))
 	}
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		n := Find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })

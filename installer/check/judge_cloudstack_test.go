@@ -114,12 +114,17 @@ func TestContact(t *testing.T) {
 		lines []podlog.Line
 		want  expect
 	}{
-		"a changed file":                         {[]podlog.Line{can, waits, used}, expect{"", "the controller still works with the old zone", []string{"Pod p: read the cloud-config's zone"}}},
-		"the file is again what it was":          {[]podlog.Line{can, waits, used, used}, expect{OK, "", nil}},
-		"an empty log":                           {nil, expect{Unknown, "empty", nil}},
-		"nothing about CloudStack":               {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
-		"contact after failure":                  {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
-		"over":                                   {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
+		"a changed file":                {[]podlog.Line{can, waits, used}, expect{"", "the controller still works with the old zone", []string{"Pod p: read the cloud-config's zone"}}},
+		"the file is again what it was": {[]podlog.Line{can, waits, used, used}, expect{OK, "", nil}},
+		"an empty log":                  {nil, expect{Unknown, "empty", nil}},
+		"nothing about CloudStack":      {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
+		"contact after failure":         {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
+		"over":                          {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
+		"keys or certificates that work came later": {[]podlog.Line{can, failed, used}, fine},
+		"tried again soon": {
+			[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": lookup, "retryIn": "1m10s"})},
+			expect{"", "no such host", []string{"Pod p: said so 1m0s ago; next try at 03:04:15Z, in 10s"}},
+		},
 		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
 		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago"}}},
 		"an old outage":                          {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14 * time.Minute)}, fine},
@@ -131,6 +136,17 @@ func TestContact(t *testing.T) {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
 	}
 	expect{Skipped, "no Pod", nil}.of(t, "CS-006")
+	// A success that is in no log ends a failure, too.
+	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", time.Minute)
+	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) { f.Events = []corev1.Event{synced} })
+	expect{"", "no such host", []string{"Pod p: 1m0s ago"}}.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{can, cannot}}), func(f *Facts) {
+		f.Events = []corev1.Event{event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", 2*time.Minute)}
+	})
+	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) {
+		f.Services = []corev1.Service{lbService(func(s *corev1.Service) {
+			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "True", LastTransitionTime: metav1.NewTime(now)}}
+		})}
+	})
 	// What one Pod reaches says nothing of another.
 	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
@@ -274,7 +290,6 @@ func TestServices(t *testing.T) {
 			f.Services[0].Spec.Type = corev1.ServiceTypeNodePort
 			f.Services = append(f.Services, lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
 		}}, expect{OK, "0 Services", nil}},
-		"new and without an address": {[]func(*Facts){address, fresh}, expect{OK, "0 Services", nil}},
 		"old and without an address, with the reason": {
 			[]func(*Facts){address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
 			expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}},
@@ -294,7 +309,24 @@ func TestServices(t *testing.T) {
 			[]func(*Facts){
 				planned(would(open)), is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
-			expect{OK, "0 Services", nil},
+			expect{Warning, "1 of 1 Service not judged yet", []string{web + "is being worked on since 1m0s; it is judged in 1m0s"}},
+		},
+		"what is new is not judged before it is tried": {
+			[]func(*Facts){address, fresh}, expect{Warning, "1 of 1 Service not judged yet", []string{web + "judged in 2m0s"}},
+		},
+		"a Service that waits is being worked on": {
+			[]func(*Facts){
+				planned(would(open)),
+				is(metav1.Condition{Status: "False", Reason: "Waiting", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
+			},
+			expect{Warning, "1 of 1 Service not judged yet", []string{web + "is being worked on since 1m0s"}},
+		},
+		"a Service that failed is named at once, with the next try": {
+			[]func(*Facts){
+				planned(would(open)), tries("1m30s"),
+				is(metav1.Condition{Status: "False", Reason: "CloudStackError", LastTransitionTime: metav1.NewTime(now.Add(-time.Second))}),
+			},
+			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"}},
 		},
 		"a new Service that is refused is given no time": {
 			[]func(*Facts){address, fresh, planned(refused)}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}},

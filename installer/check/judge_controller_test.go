@@ -15,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/testenv/leftby"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -181,6 +184,12 @@ func TestOpenErrors(t *testing.T) {
 			})}
 		}
 	}
+	planned := func(p planner.Service) func(*Facts) {
+		return func(f *Facts) {
+			is("True", 20*time.Minute)(f)
+			f.Planned = map[string]*planner.Service{"default/web": &p}
+		}
+	}
 	wellNode := func(f *Facts) {
 		threeVMs(f)
 		f.Nodes = []corev1.Node{nodeWith("a", providerID("cloudstack:///"+idA))}
@@ -201,8 +210,15 @@ func TestOpenErrors(t *testing.T) {
 		"a Service that is not ready":   {is("False", time.Minute), []corev1.Event{failed}, []string{web}},
 		"a Service that is ready since": {is("True", time.Minute), []corev1.Event{failed, repaired}, nil},
 		"a Service that was ready":      {is("True", 20*time.Minute), []corev1.Event{failed}, []string{web}},
-		"a Node that is well":           {wellNode, []corev1.Event{lost}, nil},
-		"a Node without a VM":           {ofNodes(nodeWith("a")), []corev1.Event{lost}, []string{"Node default/a: NodeWithoutVM"}},
+		"a Service whose plan says it no more": {
+			planned(planner.Service{}), []corev1.Event{failed}, nil,
+		},
+		"a Service whose plan says it": {
+			planned(planner.Service{Preview: loadbalancer.Preview{Notices: []plan.Notice{{Reason: "SyncLoadBalancerFailed"}}}}), []corev1.Event{failed}, []string{web},
+		},
+		"a Service that cannot be planned": {planned(planner.Service{Error: "no answer"}), []corev1.Event{failed}, []string{web}},
+		"a Node that is well":              {wellNode, []corev1.Event{lost}, nil},
+		"a Node without a VM":              {ofNodes(nodeWith("a")), []corev1.Event{lost}, []string{"Node default/a: NodeWithoutVM"}},
 	} {
 		want := expect{"", "1 object", tt.open}
 		if tt.open == nil {

@@ -193,16 +193,22 @@ func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
 // are Ready.
 func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
-	var objects []Object
+	var objects, waiting []Object
 	var remedies []string
 	checked, trusted := 0, 0
 	for _, s := range Balanced(f.Services) {
 		name := key(s)
 		p := f.Planned[name]
 		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
-		changed := f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience
-		if (p == nil || p.Refusal == nil) && !Settled(s) && changed {
-			continue // the controller is about to do what is missing
+		since := s.CreationTimestamp.Time
+		if c != nil && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+		failed := c != nil && c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
+		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
+			waiting = append(waiting, objectf("Service", s.Namespace, s.Name,
+				"is being worked on since %s; it is judged in %s", age.Round(time.Second), (patience-age).Round(time.Second)))
+			continue
 		}
 		checked++
 		if p == nil && Settled(s) {
@@ -215,25 +221,31 @@ func services(f *Facts) Finding {
 		if p != nil && p.Refusal != nil {
 			remedies = append(remedies, name+": "+p.Refusal.Remedy)
 		}
-		if at := next[name]; at.After(f.At) {
-			problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(f.At).Round(time.Second)))
-		}
-		objects = append(objects, objectf("Service", s.Namespace, s.Name, "%s", strings.Join(problems, "; ")))
+		objects = append(objects, objectf("Service", s.Namespace, s.Name, "%s%s", strings.Join(problems, "; "), f.until(next[name])))
 	}
 	out := Passf("%s", english.Plural(checked, "Service", ""))
 	switch {
 	case len(objects) > 0:
-		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
+		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked+len(waiting), "Service", "")).
+			About(objects...).About(waiting...)
 		out = f.withQuota(out)
 		if len(remedies) == len(objects) {
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		}
+	case len(waiting) > 0:
+		return Warnf("%d of %s not judged yet", len(waiting), english.Plural(checked+len(waiting), "Service", "")).About(waiting...).
+			Fix("wait until the controller has done its work: csccm doctor --only LB-001 --wait --fail-on warning")
 	case f.PlanErr != nil && checked > 0:
 		return Unknownf("%s; the controller's plan could not be made: %v", out.Message, f.PlanErr)
 	case trusted > 0:
 		out.Message += fmt.Sprintf("; %d of them are Ready and were not compared, --only LB compares all", trusted)
 	}
 	return out
+}
+
+// until names a time that is not over yet; "" otherwise.
+func (f *Facts) until(next time.Time) string {
+	return when(next.After(f.At), "; next try at %s, in %s", next.UTC().Format("15:04:05Z"), next.Sub(f.At).Round(time.Second))
 }
 
 // Settled reports whether the controller says that a Service has all that it asks for.

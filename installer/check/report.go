@@ -130,7 +130,8 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 }
 
 // Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no
-// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning.
+// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning, and
+// so does what was skipped for another check.
 func (r Report) Err(failOn Severity) error {
 	switch m := r.Summary; {
 	case m.Failed > 0:
@@ -140,7 +141,7 @@ func (r Report) Err(failOn Severity) error {
 		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
 		what := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
 		return &report.Error{What: what, Fix: c.Remedy, Code: report.ExitCheckFailed}
-	case failOn == SeverityWarning && m.Warning+m.Unknown > 0:
+	case failOn == SeverityWarning && (m.Warning+m.Unknown > 0 || slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Needs != "" })):
 		return &report.Error{Code: report.ExitWarnings}
 	}
 	return nil

@@ -46,6 +46,8 @@ func TestExitCodes(t *testing.T) {
 	dark, na := made(
 		"T-001", SeverityError, Unknownf("forbidden").Fix("ask for the right"),
 	), made("T-002", SeverityError, Skipf("none"))
+	waits := made("T-007", SeverityError, Skipf("needs T-002, which was skipped"))
+	waits.Needs = "T-002"
 	failed, warning := made("T-004", SeverityError, Problemf("")), made("T-005", SeverityWarning, Problemf(""))
 	for name, tt := range map[string]struct {
 		checks        []Result
@@ -61,6 +63,7 @@ func TestExitCodes(t *testing.T) {
 		"a warning":            {[]Result{well, warning}, "", 0, 4},
 		"an explicit warning":  {[]Result{well, made("T-006", SeverityError, Warnf(""))}, "", 0, 4},
 		"skipped":              {[]Result{well, na}, "", 0, 0},
+		"skipped for another":  {[]Result{well, na, waits}, "", 0, 4},
 	} {
 		for failOn, code := range map[Severity]int{SeverityError: tt.plain, SeverityWarning: tt.strict} {
 			err := NewReport(&Facts{}, 0, tt.checks).Err(failOn)

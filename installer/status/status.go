@@ -313,8 +313,15 @@ func (v *view) line(title string, of check.Source, good bool, text string) {
 
 func (v *view) summary() {
 	k, cloud, c, n, s := &v.Cluster, &v.CloudStack, &v.Controller, &v.Nodes, &v.Services
-	v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
-	if cloud.URL == "" {
+	unreachable := check.Find(v.Checks.Problems, func(r *check.Result) bool { return r.Code == "K8S-001" })
+	if k.Version == "" && unreachable != nil {
+		v.line("Cluster", "", false, unreachable.Message)
+	} else {
+		v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
+	}
+	if k.Version == "" && cloud.URL == "" {
+		v.line("CloudStack", check.Nodes, false, "no usable credentials") // they are in the cluster
+	} else if cloud.URL == "" {
 		v.line("CloudStack", "", false, "no usable credentials")
 	} else {
 		v.line("CloudStack", check.VMs, cloud.VMs > 0,

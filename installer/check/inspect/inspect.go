@@ -73,6 +73,10 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 // and fail after it.
 func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase) (*Env, func()) {
 	env := &Env{Cluster: c, Style: style, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
+	if c.Silent != nil && cloudConfig == "" {
+		env.NoCloud = "the credentials could not be read: " + c.Silent.Error()
+		return env, func() {}
+	}
 	cs, err := access.Of(ctx, c, release, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config

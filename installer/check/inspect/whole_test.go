@@ -252,6 +252,22 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
+// An API server that does not answer is asked once: each call would wait as long.
+func TestSilentServerIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := *w.env.Cluster
+	c.Silent = errors.New("Kubernetes API: no answer in time")
+	w.kube.ClearActions()
+	env, closeEnv := inspect.Connect(t.Context(), &c, report.Style{}, release, "", inspect.PhaseOf(t.Context(), &c, release))
+	defer closeEnv()
+	r := inspect.Run(t.Context(), env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	require.Empty(t, w.kube.Actions())
+	require.Equal(t, "Kubernetes API: no answer in time", byCode(r)["K8S-001"].Message)
+	require.Equal(t, 1, r.Summary.Failed)
+	require.Zero(t, r.Summary.Unknown, "the rest waits for K8S-001")
+}
+
 // TestCKS: a cluster of CKS in which nothing is wrong, and what looking at it costs: two calls.
 func TestCKS(t *testing.T) {
 	t.Parallel()

@@ -54,10 +54,15 @@ type Cluster struct {
 	Name string
 	// Version is that of Kubernetes, such as v1.37.1, when the command connected.
 	Version string
+	// Silent says why the API server did not answer; it is not asked again.
+	Silent error
 }
 
 // requestLimit is how long the API server may take for one request.
 const requestLimit = 15 * time.Second
+
+// pingLimit is how long the API server may take to tell its version, which it does without reading anything.
+const pingLimit = 8 * time.Second
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
 func NewFlags() *genericclioptions.ConfigFlags {
@@ -179,6 +184,11 @@ func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
 
 // Ping asks the API server for its version. Its errors are *Error.
 func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
+	if c.Silent != nil {
+		return nil, c.Silent
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
 	err = c.Explain(err)
 	var known *Error
