@@ -140,7 +140,7 @@ func networks(f *Facts) Finding {
 	if len(used) == 0 {
 		return Skipf("no node has a VM with a network")
 	}
-	var objects []Object
+	var objects, down []Object
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		of := english.Plural(used[id], "node", "")
@@ -150,6 +150,12 @@ func networks(f *Facts) Finding {
 			continue
 		}
 		names = append(names, n.Name)
+		switch {
+		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
+			down = append(down, objectf("Network", "", n.Name, "of %s is in state %s: its router does not run", of, n.State))
+		case n.RestartRequired:
+			down = append(down, objectf("Network", "", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of))
+		}
 		needed := []string{"Lb", "Firewall"}
 		if n.VPCID != "" {
 			needed[1] = "NetworkACL"
@@ -158,7 +164,12 @@ func networks(f *Facts) Finding {
 			objects = append(objects, objectf("Network", "", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and ")))
 		}
 	}
-	return Passf("%s", strings.Join(names, ", ")).Unless(objects, "network", "%s cannot balance load")
+	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it", strings.Join(names, ", "))
+	if len(objects) == 0 {
+		return out.Unless(down, "network", "the router of %s does not do what it should").
+			Fix("restart the network in CloudStack with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=ID`")
+	}
+	return out.Unless(append(objects, down...), "network", "%s cannot balance load")
 }
 
 func tls(f *Facts) Finding {

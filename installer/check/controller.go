@@ -91,7 +91,7 @@ func leader(f *Facts) Finding {
 		}
 		age := f.At.Sub(l.Spec.RenewTime.Time)
 		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
-		if age > leaseGrace+time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
+		if Stale(l, f.At) {
 			stale = append(stale, o)
 		} else {
 			fresh, holds = append(fresh, o), l
@@ -113,6 +113,11 @@ func leader(f *Facts) Finding {
 			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
 	return Passf("%s", fresh[0].Message).With("lease", fresh[0].String())
+}
+
+// Stale reports whether nobody has renewed a lease for so long that its holder counts as dead.
+func Stale(l *coordinationv1.Lease, at time.Time) bool {
+	return at.Sub(l.Spec.RenewTime.Time) > leaseGrace+time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second
 }
 
 // IsElection reports whether a lease is held and belongs to a cloud controller manager.

@@ -62,6 +62,9 @@ func conflicts(f *Facts) Finding {
 // maxFields is how many differing fields of one object are named.
 const maxFields = 5
 
+// vital are the kinds of objects without which the controller does not work.
+var vital = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment", "DaemonSet"}
+
 func drift(f *Facts) Finding {
 	r := f.Deployed()
 	switch {
@@ -71,11 +74,13 @@ func drift(f *Facts) Finding {
 		return Skipf("its objects cannot be compared without a connection for objects of any kind")
 	}
 	var out []Object
+	broken := false // the controller cannot work
 	for _, c := range f.Drift {
 		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 		switch {
 		case c.Action == diff.Create:
 			o.Message = "is in the release and not in the cluster"
+			broken = broken || slices.Contains(vital, c.Kind)
 		case c.Problem != "":
 			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
 		case c.Action == diff.Update:
@@ -87,7 +92,11 @@ func drift(f *Facts) Finding {
 	}
 	all := english.Plural(len(f.Drift), "object", "")
 	if len(out) > 0 {
-		return Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
+		found := Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
+		if broken {
+			found.Outcome = Failed
+		}
+		return found
 	}
 	return Passf("%s as in revision %d", all, r.Revision)
 }

@@ -256,6 +256,29 @@ func healthy(f *Facts) {
 	f.Rules = []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)}
 }
 
+// What keys without an administrator's rights see of a router.
+func TestNetworks(t *testing.T) {
+	t.Parallel()
+	network := func(change func(*cloudstack.Network)) func(*Facts) {
+		return func(f *Facts) {
+			n := cloudstack.Network{ID: "net-1", Name: "k8s-net", State: "Implemented", Services: map[string]map[string]string{"Lb": nil, "Firewall": nil}}
+			change(&n)
+			f.Networks = []cloudstack.Network{n}
+		}
+	}
+	expect{OK, "k8s-net; whether its router runs is not shown to these keys: csccm test", nil}.of(t, "CS-005", healthy, network(func(*cloudstack.Network) {}))
+	const net = "Network k8s-net: of 3 nodes is "
+	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
+		f := expect{"", "the router of 1 network", []string{net + want}}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
+			n.State, n.RestartRequired = state, true
+		}))
+		require.Contains(t, f.Remedy, "restart the network")
+	}
+	expect{"", "1 network cannot balance load", []string{"Network k8s-net: lacks Lb"}}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
+		delete(n.Services, "Lb")
+	}))
+}
+
 func TestServices(t *testing.T) {
 	t.Parallel()
 	const web = "Service default/web: "

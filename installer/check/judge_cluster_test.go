@@ -163,8 +163,10 @@ func TestConflicts(t *testing.T) {
 	deployed := func(f *Facts) { f.Records = []helm.Release{{Revision: 3, Status: "deployed"}} }
 	gone := diff.Change{Kind: "Role", Name: "gone", Action: diff.Create}
 	refused := diff.Change{Kind: "Role", Name: "r", Action: diff.Update, Problem: "no"}
-	expect{"", "2 of 2 objects", []string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
+	expect{Failed, "2 of 2 objects", []string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
 		t, "HELM-003", deployed, live(gone, refused))
+	less := diff.Change{Kind: "ValidatingAdmissionPolicyBinding", Name: "gone", Action: diff.Create}
+	expect{"", "2 of 2 objects", []string{less.Kind + " gone: not in the cluster", "Role r: would not take it"}}.of(t, "HELM-003", deployed, live(less, refused))
 	expect{Skipped, "no revision", nil}.of(t, "HELM-003", live(gone))
 	expect{Skipped, "cannot be compared", nil}.of(t, "HELM-003", deployed)
 }

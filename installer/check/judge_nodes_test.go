@@ -75,6 +75,25 @@ func TestProviderIDs(t *testing.T) {
 		ofNodes(nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)), nodeWith("c", providerID("cloudstack://"+idC))))
 }
 
+// One cause is one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when the controller
+// would delete it, and never NODE-002's, whose remedy does not help.
+func TestStaleProviderIDIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	const gone = "dddddddd-0000-4000-8000-000000000004"
+	stale := func(change ...func(*corev1.Node)) func(*Facts) {
+		return ofNodes(nodeWith("a", providerID("cloudstack:///"+idA)), nodeWith("b", append(change, providerID("cloudstack:///"+gone), func(n *corev1.Node) {
+			n.Status.NodeInfo.SystemUUID = idB
+		})...))
+	}
+	expect{OK, "", nil}.of(t, "NODE-002", threeVMs, stale())
+	expect{"", "1 node", []string{"Node b: by its system UUID it is VM b"}}.of(t, "NODE-003", threeVMs, stale())
+	expect{OK, "", nil}.of(t, "NODE-008", threeVMs, stale())
+
+	expect{OK, "", nil}.of(t, "NODE-002", threeVMs, stale(notReadyNode))
+	expect{OK, "", nil}.of(t, "NODE-003", threeVMs, stale(notReadyNode))
+	expect{"", "1 node would be deleted", []string{"Node b: is NotReady and has no VM"}}.of(t, "NODE-008", threeVMs, stale(notReadyNode))
+}
+
 func TestUninitialised(t *testing.T) {
 	t.Parallel()
 	since := func(ago time.Duration) func(*corev1.Node) {

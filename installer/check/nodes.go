@@ -66,10 +66,14 @@ func machines(f *Facts) Finding {
 		all[i] = &f.Nodes[i]
 	}
 	out := Passf("%s in %s", count, f.VMs.Scope())
+	elsewhere := len(Lost(f.Nodes, f.VMs)) > 0
 	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, err := node.Match(f.VMs, n)
 		if err == nil {
 			err = node.Unshared(&vm, n, all)
+		}
+		if err != nil && f.dangling(n) && !elsewhere {
+			return "" // NODE-003 or NODE-008 says it
 		}
 		if err != nil {
 			return strings.TrimSuffix(withoutName(err, n)+"; "+likelyVM(n, f.VMs), "; ")
@@ -83,8 +87,17 @@ func machines(f *Facts) Finding {
 	return f.misplaced(out.About(objects...))
 }
 
+// dangling reports whether a node has a provider ID of CloudStack whose VM does not exist here.
+func (f *Facts) dangling(n *corev1.Node) bool {
+	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	_, missing := node.Match(f.VMs, n)
+	_, is := errors.AsType[*node.NotFoundError](missing)
+	return err == nil && kind.IsCloudStack() && is
+}
+
 func providerIDs(f *Facts) Finding {
 	var odd []Object
+	elsewhere := len(Lost(f.Nodes, f.VMs)) > 0
 	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 		vm, found := f.VMs.ByID(id)
@@ -92,8 +105,9 @@ func providerIDs(f *Facts) Finding {
 		switch {
 		case err != nil:
 			return err.Error()
+		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 says it
 		case kind.IsCloudStack() && !found:
-			return fmt.Sprintf("%q names no VM of %s", n.Spec.ProviderID, f.VMs.Scope())
+			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s", n.Spec.ProviderID, f.VMs.Scope(), likelyVM(n, f.VMs)), "; ")
 		case kind.IsCloudStack() && node.Gone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
 		case kind.IsCloudStack():
@@ -157,9 +171,7 @@ func evicting(_ *Facts, n *corev1.Node) string {
 // doomed: the controller deletes a Node by its provider ID alone.
 func doomed(f *Facts) Finding {
 	return f.misplaced(eachNode("%s would be deleted", func(f *Facts, n *corev1.Node) string {
-		_, kind, invalid := node.ParseProviderID(n.Spec.ProviderID)
-		_, err := node.Match(f.VMs, n)
-		if _, missing := errors.AsType[*node.NotFoundError](err); missing && !node.Ready(n) && invalid == nil && kind.IsCloudStack() {
+		if _, err := node.Match(f.VMs, n); f.dangling(n) && !node.Ready(n) {
 			return "is NotReady and " + withoutName(err, n)
 		}
 		return ""

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -80,6 +81,7 @@ type Controller struct {
 	Images        []string `json:"images"`
 	Leader        string   `json:"leader"`
 	LeaderSeconds float64  `json:"leaderSeconds"` // since it renewed its lease
+	stale         bool     // for so long that it counts as dead
 	// RegisteredAs is the name of the cluster in CloudStack's UI, if the controller keeps an entry there.
 	RegisteredAs string `json:"registeredAs"`
 	// Others are cloud controller managers that are not the release's: kind namespace/name.
@@ -188,9 +190,11 @@ func controller(f *check.Facts) Controller {
 		c.PodsWanted, c.PodsReady = c.PodsWanted+w.Wanted, c.PodsReady+w.Ready
 		c.Images = append(c.Images, w.Images...)
 	}
-	holder, ago := leader(f)
-	c.Leader, _, _ = strings.Cut(holder, "_") // HOSTNAME_UUID: the second half says nothing to people
-	c.LeaderSeconds = ago.Round(time.Second).Seconds()
+	if l := leader(f); l != nil {
+		c.Leader, _, _ = strings.Cut(*l.Spec.HolderIdentity, "_") // HOSTNAME_UUID: the second half says nothing to people
+		c.LeaderSeconds = f.At.Sub(l.Spec.RenewTime.Time).Round(time.Second).Seconds()
+		c.stale = check.Stale(l, f.At)
+	}
 	return c
 }
 
@@ -334,7 +338,7 @@ func (v *view) summary() {
 	if c.Kind != "" {
 		runs = join(c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted), leader, label("in CloudStack's UI as ", c.RegisteredAs))
 	}
-	v.line("Controller", check.Controllers, c.PodsReady == c.PodsWanted && c.PodsWanted > 0, runs)
+	v.line("Controller", check.Controllers, c.PodsReady == c.PodsWanted && c.PodsWanted > 0 && !c.stale, runs)
 	release := ""
 	if c.Revision > 0 {
 		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(label("chart ", c.ChartVersion), c.ReleaseStatus))
@@ -453,13 +457,13 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
-func leader(f *check.Facts) (holder string, ago time.Duration) {
+// leader returns the lease of a cloud controller manager that was renewed last; nil without one.
+func leader(f *check.Facts) (newest *coordinationv1.Lease) {
 	for i := range f.Leases {
 		l := &f.Leases[i]
-		if check.IsElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
-			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
+		if check.IsElection(l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			newest = l
 		}
 	}
-	return holder, ago
+	return newest
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -162,6 +163,20 @@ func TestNothingRuns(t *testing.T) {
 		require.Regexp(t, `(?m)^\? +CloudStack +could not be read$`, out)
 		require.Regexp(t, `(?m)^a .* \? `, out)
 		require.NotContains(t, out, "none")
+	}
+}
+
+// A leader that has not renewed its lease for a minute leads no more.
+func TestStaleLeader(t *testing.T) {
+	t.Parallel()
+	for ago, mark := range map[time.Duration]string{time.Second: "ok", time.Minute: "FAIL"} {
+		f := &check.Facts{Setup: setup, At: now, Controllers: []check.Workload{{Kind: "Deployment", Wanted: 1, Ready: 1, Ours: true}}}
+		holder, seconds, at := "cp-1_x", int32(15), metav1.NewMicroTime(now.Add(-ago))
+		l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager"}}
+		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at}
+		f.Leases = []coordinationv1.Lease{l}
+		out := text(t, New(check.Report{}, f), report.Style{}, true)
+		require.Regexp(t, `(?m)^`+mark+` +Controller .*leader cp-1, renewed `+ago.String()+` ago`, out)
 	}
 }
 

@@ -12,15 +12,18 @@ import (
 
 // Network is a guest network.
 type Network struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"`
-	Type         string `json:"type"`
-	VPCID        string `json:"vpcid"`
-	ACLID        string `json:"aclid"`
-	ACLName      string `json:"aclname"`
-	CIDR         string `json:"cidr"` // of its IPv4 addresses
-	ZoneID       string `json:"zoneid"`
-	State        string `json:"state"` // Allocated until the first VM, then Implemented
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	VPCID   string `json:"vpcid"`
+	ACLID   string `json:"aclid"`
+	ACLName string `json:"aclname"`
+	CIDR    string `json:"cidr"` // of its IPv4 addresses
+	ZoneID  string `json:"zoneid"`
+	State   string `json:"state"` // Allocated until the first VM, then Implemented
+	// RestartRequired: CloudStack could not bring the last change to the network's router.
+	RestartRequired bool `json:"restartrequired"`
+
 	OfferingName string `json:"networkofferingname"`
 	EgressDenied bool   `json:"-"` // VMs of this isolated network reach the internet only by rules
 	ConserveMode bool   `json:"networkofferingconservemode"`

@@ -214,6 +214,9 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 		return res
 	}
 	e := errorFromAnswer(command, resp.StatusCode, body)
+	if to, err := resp.Location(); err == nil { // without its query, which may repeat ours with the key
+		e.Text += "; it leads to " + to.Scheme + "://" + to.Host + to.Path
+	}
 	res.err = e
 	fromAPI := inner != nil // the management server itself has refused
 	switch {

@@ -265,7 +265,7 @@ func TestForeignAnswers(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere?apiKey="+testAPIKey)
 			w.WriteHeader(http.StatusFound)
-		}, KindInvalid, "redirect"},
+		}, KindInvalid, "/elsewhere"},
 		"empty":          {jsonReply(200, ""), KindInvalid, "empty answer"},
 		"array":          {jsonReply(200, `[]`), KindInvalid, "not JSON"},
 		"inner null":     {jsonReply(200, `{"listzonesresponse":null}`), KindInvalid, "in place of the API"},

@@ -56,7 +56,11 @@ func (w *world) breakAll(t *testing.T) {
 	w.log += logLine('E', time.Minute, "contact.go:38", `"CloudStack cannot be used" err="cloudstack listVirtualMachines: `+
 		`cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`) // CS-006
 
-	lost := newNode("lost", "10.9.9.9") // NODE-002, NODE-003, NODE-005, NODE-008
+	w.add(t, newNode("ghost", "10.9.9.7")) // NODE-002
+	stale := newNode("stale", "10.9.9.8")  // NODE-003
+	stale.Spec.ProviderID = "cloudstack:///99999999-0000-4000-8000-000000000001"
+	w.add(t, stale)
+	lost := newNode("lost", "10.9.9.9") // NODE-005, NODE-008
 	lost.Spec.ProviderID = "cloudstack:///99999999-0000-4000-8000-000000000000"
 	lost.Spec.Taints = []corev1.Taint{
 		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoExecute},
