@@ -31,6 +31,8 @@ type Memory struct {
 	// acls are the network ACL lists of actual, also when that is not known any more, see leavesACL.
 	acls   []plan.ACL
 	doubts evidence.Doubts // addresses that were found absent once
+	// searched means that the Service, which has no records, was looked for in all projects.
+	searched bool
 	// done is the desired state that was last reached, and tried what plans since then change.
 	done     *plan.Desired
 	tried    plan.Changed
@@ -181,7 +183,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	}
 
 	has := slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.Ours() })
-	if !has && t.records.Empty() && t.Service.Seen {
+	if !has && t.records.Empty() && t.Service.Seen && !t.mem.searched {
 		moved, err := p.findProject(ctx, t)
 		switch {
 		case err != nil:
@@ -189,6 +191,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 		case moved:
 			return p.observe(ctx, t, whole)
 		}
+		t.mem.searched = true
 	}
 
 	t.Known = true
