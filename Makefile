@@ -131,7 +131,7 @@ export SEEDS MINUTES HISTORY SHRINK MASKS
 
 .PHONY: explore
 explore: ## random histories of the whole controller (SEEDS=1-100 MINUTES=10; HISTORY=file SHRINK=KIND): docs/contributing/testing.md
-	cd pkg/provider && go test -run 'TestExplore$$' -count=1 -timeout=0 -v . | grep -v -e '^=== ' -e '^ *--- PASS'
+	$(GOTEST) -run 'TestExplore$$' -count=1 -timeout=0 -v $(TESTFLAGS) ./pkg/provider
 
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="-duration 2m -seed 1")

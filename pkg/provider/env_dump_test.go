@@ -120,41 +120,48 @@ func (env *account) routed() map[string][]string {
 
 func (env *account) snapshot() snapshot {
 	env.t.Helper()
-	ctx, c, project, all := env.t.Context(), env.inspect, env.project, false
+	out, err := env.snapshotOf(env.project)
+	require.NoError(env.t, err)
+	return out
+}
+
+// snapshotOf is the account as CloudStack lists it, of one project.
+func (env *account) snapshotOf(project string) (snapshot, error) {
+	ctx, c, all := env.t.Context(), env.inspect, false
 	members := env.routed()
 	out := snapshot{}
 	for _, q := range []cloudstack.PublicIPQuery{{}, {State: "Allocating", AllocatedOnly: &all}, {State: "Releasing", AllocatedOnly: &all}} {
 		q.ProjectID = project
 		ips, err := c.ListPublicIPs(ctx, q)
-		require.NoError(env.t, err)
+		if err != nil {
+			return nil, err
+		}
 		for i := range ips {
 			out[ips[i].ID] = &addressSnapshot{PublicIP: ips[i], members: members}
 		}
 	}
-	firewall, err := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project})
-	require.NoError(env.t, err)
+	firewall, err1 := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project})
 	for _, f := range firewall {
 		if a := out[f.PublicIPID]; a != nil {
 			a.firewall = append(a.firewall, f)
 		}
 	}
-	rules, err := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
-	require.NoError(env.t, err)
+	rules, err2 := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
 	for _, r := range rules {
 		if a := out[r.PublicIPID]; a != nil {
 			a.rules = append(a.rules, r)
 		}
 	}
-	forwards, err := c.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
-	if !env.noForwards {
-		require.NoError(env.t, err)
+	forwards, err3 := c.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	if env.noForwards {
+		err3 = nil
 	}
 	for i := range forwards {
 		if a := out[forwards[i].PublicIPID]; a != nil {
 			a.forwards = append(a.forwards, forwards[i])
 		}
 	}
-	return out
+	return out, errors.Join(err1, err2, err3)
 }
 
 // dump describes everything in the account in a form that has no ids in it: one line for each address, rule and

@@ -79,6 +79,7 @@ type controllerSetup struct {
 	simulator.Options
 	world, project string            // the project whose objects dump describes
 	noForwards     bool              // the role may not list port forwardings
+	tenancy        string            // the name of one of exploredPolicies
 	vpc            bool              // the world has a VPC, which dump describes, too
 	nodes          []string          // of the cluster at the beginning
 	controllers    bool              // Kubernetes' own controllers of Nodes run, too

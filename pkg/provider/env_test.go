@@ -5,8 +5,6 @@ package provider
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,8 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -31,6 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
+	"github.com/csccm/csccm/pkg/testenv/process"
 )
 
 const (
@@ -101,7 +98,7 @@ type serviceEnv struct {
 	lb       *service.Controller
 	recorder *record.FakeRecorder
 	clock    *clocktesting.FakeClock
-	killer   *killer
+	process  *process.Process
 	noTags   bool     // the role may not tag
 	nodes    []string // of a sync that names none
 	before   []string // the dump at the start
@@ -127,14 +124,10 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
 	env := &serviceEnv{
 		account:  account{apiServer: apiServer{t: t, kube: testenv.Kube()}},
-		killer:   &killer{},
 		recorder: record.NewFakeRecorder(10000),
 		clock:    clocktesting.NewFakeClock(time.Now()),
 		nodes:    []string{"w1", "w2"},
 	}
-	env.react("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return env.killer.isDead(), nil, errKilled
-	})
 	world := lbWorld
 	for _, o := range options {
 		o(env, &world)
@@ -151,7 +144,10 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 
 // restart kills the controller and starts another one. Only CloudStack and the API server keep their state.
 func (env *serviceEnv) restart() {
-	env.killer.revive(env.t.Context())
+	if env.process != nil {
+		env.process.Kill()
+	}
+	env.process = process.New(env.t.Context(), env.kube)
 	if env.lb != nil {
 		env.lb.Stop()
 	}
@@ -162,7 +158,7 @@ func (env *serviceEnv) restart() {
 	var err error
 	env.provider, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(fastClock{}))
 	require.NoError(env.t, err)
-	deps := env.provider.serviceDeps(env.kube, env.recorder)
+	deps := env.provider.serviceDeps(env.process.Kube, env.recorder)
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []string{tenancy.Everybody}}
 	if env.tenants {
@@ -210,27 +206,24 @@ func (env *serviceEnv) attempt(key string) error {
 		env.lies(svc)
 	}
 	env.lb.ServiceAdded(svc) // as its informer shows it
-	_, err := env.lb.Sync(env.killer.life(), service.KeyOf(svc))
+	_, err := env.lb.Sync(env.process.Context(), service.KeyOf(svc))
 	return err
 }
 
-// around lets the killer and the watcher see each call of the controller.
-func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
+// around lets the process die at a call of the controller, and the watcher see it.
+func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (res *http.Response, err error) {
 	command := form.Get("command")
-	before, after := env.killer.strikes(command)
-	if before {
-		env.killer.cancel()
-		return nil, errKilled
+	err = env.process.Call(command, func() error {
+		res, err = send()
+		if watch := env.watching.Load(); watch != nil && *watch != nil {
+			(*watch)(command)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	res, err := send()
-	if watch := env.watching.Load(); watch != nil && *watch != nil {
-		(*watch)(command)
-	}
-	if after {
-		env.killer.cancel()
-		return nil, errKilled
-	}
-	return res, err
+	return res, nil
 }
 
 // watch sets what is called after each call of the controller.
@@ -258,7 +251,7 @@ func (env *serviceEnv) remove(key string) error {
 	env.t.Helper()
 	env.edit(key, ofType(corev1.ServiceTypeClusterIP))
 	err := env.sync(key)
-	if !env.killer.isDead() {
+	if !env.process.Dead() {
 		env.edit(key, ofType(corev1.ServiceTypeLoadBalancer))
 	}
 	return err
@@ -301,67 +294,6 @@ func (env *serviceEnv) events() []string { return testenv.Drain(env.recorder.Eve
 func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
 
 func (env *serviceEnv) reset() { env.Ledger().Reset() }
-
-var errKilled = errors.New("the process was killed")
-
-// killer ends the controller's process at one of its calls: later calls reach neither CloudStack nor the API server, and
-// its contexts end. Running jobs go on.
-type killer struct {
-	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // the life of the process
-	cancel  context.CancelFunc
-	command string
-	nth     int
-	after   bool // the call arrives, its answer does not
-	dead    bool
-}
-
-// revive starts a new process.
-func (k *killer) revive(ctx context.Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.cancel != nil {
-		k.cancel()
-	}
-	k.ctx, k.cancel = context.WithCancel(ctx)
-	k.dead, k.nth = false, 0
-}
-
-// arm makes the n-th call of a command from now on the last.
-func (k *killer) arm(command string, nth int, after bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.command, k.nth, k.after = command, nth, after
-}
-
-func (k *killer) life() context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ctx
-}
-
-func (k *killer) isDead() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.dead
-}
-
-// strikes reports whether a call must not be sent, and whether its answer is lost.
-func (k *killer) strikes(command string) (before, after bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.dead {
-		return true, false
-	}
-	if k.nth == 0 || command != k.command {
-		return false, false
-	}
-	if k.nth--; k.nth > 0 {
-		return false, false
-	}
-	k.dead = true
-	return !k.after, k.after
-}
 
 // forget deletes a Service that has no finalizer any more, which the controller learns by its informer.
 func (env *serviceEnv) forget(key string) {

@@ -4,8 +4,8 @@
 package provider
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,14 +15,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
+	clienttesting "k8s.io/client-go/testing"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -31,7 +35,129 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// What users ask for
+// promise is what must be true, at each moment or at the end.
+type promise string
+
+const (
+	// At each call.
+	nothingForeignChanges promise = "nothing foreign changes"
+	addressesStay         promise = "addresses stay unless their owners ask for others"
+	acquiredOnce          promise = "no address is acquired twice"
+	accessNeverWidens     promise = "access is never wider than the ranges"
+	livingNodesStay       promise = "no Node of a living VM is deleted"
+	leastPrivilege        promise = "no command outside of RequiredCommands"
+	fencedNeverWrites     promise = "a fenced replica never writes"
+	noHotLoop             promise = "no loop without an end"
+	// At the end, and in calm hours.
+	servedAsAsked   promise = "a Service is served as it asks"
+	served          promise = "every Service that can be served is served"
+	nothingIsLeft   promise = "nothing is left of what is gone"
+	tenantsAreApart promise = "tenants use what is theirs"
+	quiet           promise = "nothing is done in a quiet hour"
+	planIsEmpty     promise = "csccm plan says nothing to do"
+	budget          promise = "calls and Events are within their budget"
+	likeFresh       promise = "the history does not matter"
+	noSecretLeaves  promise = "no secret leaves"
+	// harness is no promise: the explorer itself failed.
+	harness promise = "the explorer works"
+)
+
+// breach is a promise that was broken.
+type breach struct {
+	kind string // the promise, and of what kind of object
+	text string
+	step int
+	at   time.Duration
+}
+
+func (b breach) String() string {
+	return fmt.Sprintf("%s (step %d, %s): %.600s", b.kind, b.step, b.at.Round(time.Millisecond), b.text)
+}
+
+// promises is what the explorer has seen so far.
+type promises struct {
+	mu       sync.Mutex
+	breaches []breach
+	lines    []string // the log
+	step     int      // the one that is played
+
+	protected map[string]holding // what is somebody else's, by id
+	kept      map[string]string  // keys of Services that keep an address, by its id
+	taken     map[string]bool    // addresses that operators have released, by id and by IP
+	visited   map[string]bool    // addresses on which operators have made something, by id
+	disowned  map[string]bool    // objects whose tags an operator has removed, by id
+	vanished  map[types.UID]bool // Services that went without their finalizer
+	forgotten map[types.UID]bool // Services whose records their owner has removed
+
+	asks  map[types.UID][]ask
+	names map[types.UID]string
+	shown map[types.UID]shown
+	jobs  map[string]*acquisition // by id of the job
+	open  map[string][]netip.Prefix
+	said  []string // Events since the last quiet hour began
+	texts strings.Builder
+}
+
+func newPromises() promises {
+	return promises{
+		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{}, disowned: map[string]bool{},
+		vanished: map[types.UID]bool{}, forgotten: map[types.UID]bool{}, asks: map[types.UID][]ask{}, names: map[types.UID]string{},
+		shown: map[types.UID]shown{}, jobs: map[string]*acquisition{}, open: map[string][]netip.Prefix{},
+	}
+}
+
+// holding is an object of others: its description, all that must stay as it is, and the id of its address.
+type holding struct{ what, line, on string }
+
+// ask is what the owner of a Service asks for from some time on.
+type ask struct {
+	at     time.Time
+	wants  bool
+	ranges []netip.Prefix
+	ports  map[string]bool
+	place  string // where the address is to be
+	named  string // the address that is named
+	keep   bool
+}
+
+// shown is an address that a Service showed, and the index of what was asked for then.
+type shown struct {
+	ip  string
+	ask int
+}
+
+// acquisition is a job that acquires an address for a Service.
+type acquisition struct {
+	uid types.UID
+	ask int    // index of what was asked for then
+	id  string // of the address; empty: not known yet
+}
+
+// breach notes that a promise is broken.
+func (e *explorer) breach(p promise, of, format string, v ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := breach{kind: string(p), text: fmt.Sprintf(format, v...), step: e.step, at: time.Since(e.begun)}
+	if of != "" {
+		b.kind += ": " + of
+	}
+	same := func(x breach) bool { return x.kind == b.kind && x.text == b.text }
+	if !slices.ContainsFunc(e.breaches, same) {
+		e.breaches = append(e.breaches, b)
+		e.lines = append(e.lines, "!!! "+b.String())
+	}
+}
+
+// note writes a line of the log.
+func (e *explorer) note(format string, v ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.lines) < 20_000 {
+		e.lines = append(e.lines, time.Since(e.begun).Round(time.Millisecond).String()+" "+fmt.Sprintf(format, v...))
+	}
+}
+
+// What owners ask for
 
 func annotated(s *corev1.Service, name string) string {
 	return strings.TrimSpace(s.Annotations[annotation.Prefix+name])
@@ -46,6 +172,7 @@ func wantsOne(s *corev1.Service) bool {
 	return s.DeletionTimestamp == nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil
 }
 
+// prefixesOf are the ranges of a list, as CloudStack and annotations write them.
 func prefixesOf(text string) (out []netip.Prefix) {
 	for _, f := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if p, err := netip.ParsePrefix(f); err == nil {
@@ -76,40 +203,297 @@ func portKey(protocol string, port int) string {
 }
 
 func namedAddress(s *corev1.Service) string {
-	if a := annotated(s, "address"); a != "" {
-		return a
-	}
-	return strings.TrimSpace(s.Spec.LoadBalancerIP)
+	return cmp.Or(annotated(s, "address"), strings.TrimSpace(s.Spec.LoadBalancerIP))
 }
 
-// asked notes what a user asks for.
+// asked notes what an owner asks for.
 func (e *explorer) asked(s *corev1.Service) {
-	a := ask{at: time.Now(), wants: wantsOne(s), ranges: rangesAsked(s), ports: map[string]bool{}, named: namedAddress(s), keep: yes(s, "keep-ip")}
+	a := ask{
+		at: time.Now(), wants: wantsOne(s), ranges: rangesAsked(s), ports: map[string]bool{}, named: namedAddress(s), keep: yes(s, "keep-ip"),
+		place: fmt.Sprint(yes(s, "internal"), annotated(s, "network"), annotated(s, "project")),
+	}
 	for _, p := range s.Spec.Ports {
 		a.ports[portKey(string(p.Protocol), int(p.Port))] = true
 	}
-	a.place = fmt.Sprint(yes(s, "internal"), annotated(s, "network"), annotated(s, "project"))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asks[s.UID] = append(e.asks[s.UID], a)
+	e.names[s.UID] = keyOf(s)
 }
 
-// changedPlace reports whether the owner has asked, since an ask, for something that may move or remove the address. e.mu is held.
-func (e *explorer) changedPlace(uid types.UID, since int, ip string) bool {
+// forgets notes that an owner removes a Service's records, or its status.
+func (e *explorer) forgets(uid types.UID, status bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgotten[uid] = true
+	if status {
+		delete(e.shown, uid)
+	}
+}
+
+// movedSince reports whether the owner has asked for something that may move or remove an address. e.mu is held.
+func (e *explorer) movedSince(uid types.UID, since int, ip string) bool {
 	asks := e.asks[uid]
-	if since < 0 || since >= len(asks) {
+	if since < 0 || since >= len(asks) || e.taken[ip] || e.forgotten[uid] && e.noTags {
 		return true
 	}
-	for i := since; i < len(asks); i++ {
-		if !asks[i].wants || asks[i].place != asks[since].place || asks[i].named != "" && asks[i].named != ip {
-			return true
-		}
-	}
-	return e.forgotten[uid] && e.noTags
+	return slices.ContainsFunc(asks[since:], func(a ask) bool {
+		return !a.wants || a.place != asks[since].place || a.named != "" && a.named != ip
+	})
 }
 
-// sawService is called when the controller has written a Service.
-func (e *explorer) sawService(s *corev1.Service) {
+// noteKept notes the address of a Service that goes and keeps it, where that is beyond doubt.
+func (e *explorer) noteKept(s *corev1.Service) {
+	ip := addressOf(s)
+	switch {
+	case !yes(s, "keep-ip"), yes(s, "internal"), e.noTags, !wantsOne(s), !isReady(s), ip == "", e.setup.tenancy != "all":
+		return
+	case slices.ContainsFunc(e.list(), func(o *corev1.Service) bool { return o.UID != s.UID && addressOf(o) == ip }):
+		return
+	}
+	id := e.addressID(ip)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	asks := e.asks[s.UID]
+	long := len(asks) > 0 && time.Since(asks[len(asks)-1].at) > 20*time.Minute
+	if id != "" && long && !e.taken[id] && !e.forgotten[s.UID] {
+		e.kept[id] = keyOf(s)
+	}
+}
+
+// What others have
+
+// reading is all that CloudStack has, in all projects.
+type reading struct {
+	addresses []*addressSnapshot
+	acls      []cloudstack.NetworkACL
+	internal  []cloudstack.InternalLoadBalancer
+	tags      []cloudstack.Tag
+}
+
+func (r *reading) at(ip string) *addressSnapshot {
+	for _, a := range r.addresses {
+		if a.Address == ip {
+			return a
+		}
+	}
+	return nil
+}
+
+// read reads everything, as soon as CloudStack answers.
+func (e *explorer) read() reading {
+	for range 3000 {
+		out, err := e.tryRead()
+		if err == nil {
+			return out
+		}
+		time.Sleep(time.Second)
+	}
+	e.breach(harness, "", "CloudStack cannot be read")
+	return reading{}
+}
+
+func (e *explorer) tryRead() (out reading, err error) {
+	projects := []string{""}
+	if e.place == "project" {
+		projects = append(projects, projectID)
+	}
+	for _, p := range projects {
+		some, err := e.snapshotOf(p)
+		if err != nil {
+			return out, err
+		}
+		out.addresses = slices.AppendSeq(out.addresses, maps.Values(some))
+		tags, err := e.inspect.ListTags(context.Background(), cloudstack.TagQuery{ProjectID: p})
+		if err != nil && !e.noTags {
+			return out, err
+		}
+		out.tags = append(out.tags, tags...)
+	}
+	slices.SortFunc(out.addresses, func(a, b *addressSnapshot) int { return strings.Compare(a.Address, b.Address) })
+	if !e.vpc {
+		return out, nil
+	}
+	if out.acls, err = e.inspect.ListNetworkACLs(context.Background(), cloudstack.NetworkACLQuery{}); err != nil {
+		return out, err
+	}
+	out.internal, err = e.inspect.ListInternalLoadBalancers(context.Background(), cloudstack.InternalLoadBalancerQuery{})
+	return out, err
+}
+
+// holdings are all objects by id.
+func (r *reading) holdings() map[string]holding {
+	out := map[string]holding{}
+	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
+	for _, a := range r.addresses {
+		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT, a.tags())
+		for i := range a.rules {
+			x := &a.rules[i]
+			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
+			add(x.ID, a.ID, what, "%d->%d %s %s %v", x.PublicPort, x.PrivatePort, x.Protocol, x.Algorithm, x.CIDRs)
+		}
+		for i := range a.firewall {
+			x := &a.firewall[i]
+			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v", x.Protocol, x.CIDRs)
+		}
+		for i := range a.forwards {
+			x := &a.forwards[i]
+			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol, x.PrivatePort, x.CIDRs)
+		}
+	}
+	for i := range r.acls {
+		x := &r.acls[i]
+		what := fmt.Sprintf("ACL item %d of %s", x.Number, x.ListName)
+		add(x.ID, "", what, "%v %s %d-%d %v %s", x.Allow, x.Protocol, x.StartPort, x.EndPort, x.CIDRs, x.Reason)
+	}
+	for i := range r.internal {
+		x := &r.internal[i]
+		add(x.ID, "", "internal load balancer "+x.Name, "%s %d->%d %s", x.Address, x.Port, x.InstancePort, x.Algorithm)
+	}
+	return out
+}
+
+// protectAll notes that everything there is belongs to others.
+func (e *explorer) protectAll() {
+	now := e.read()
+	all := now.holdings()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.Copy(e.protected, all)
+}
+
+// protect notes that an object is an operator's.
+func (e *explorer) protect(id string) {
+	now := e.read()
+	h, ok := now.holdings()[id]
+	if !ok {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.protected[id] = h
+	if h.on != id {
+		e.visited[h.on] = true
+	}
+}
+
+// unprotect notes that operators remove something of theirs.
+func (e *explorer) unprotect(ids ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range ids {
+		delete(e.protected, id)
+	}
+}
+
+// protects reports whether one of the objects is somebody else's.
+func (e *explorer) protects(ids ...string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id string) bool { return e.protected[id].what != "" })
+}
+
+// protectedOn is something of others on an address; empty for nothing.
+func (e *explorer) protectedOn(address string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, h := range e.protected {
+		if h.on == address && id != address {
+			return h.what
+		}
+	}
+	return ""
+}
+
+// takeAway notes that an operator releases an address.
+func (e *explorer) takeAway(id string) {
+	ip := ""
+	for _, a := range e.Objects().Addresses {
+		if a.ID == id {
+			ip = a.Address
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.taken[id], e.taken[ip] = true, true
+	delete(e.kept, id)
+	delete(e.protected, id)
+}
+
+// disown notes that an operator removes the tags of objects, which proved whose they are.
+func (e *explorer) disown(ids ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range ids {
+		e.disowned[id] = true
+	}
+}
+
+// othersKeep checks that what belongs to others is as it was.
+func (e *explorer) othersKeep(now reading) {
+	all := now.holdings()
+	e.mu.Lock()
+	protected := maps.Clone(e.protected)
+	e.mu.Unlock()
+	for id, h := range protected {
+		if is := all[id].line; is != h.line {
+			e.breach(nothingForeignChanges, "at the end", "%s was %q and is %q", h.what, h.line, is)
+		}
+	}
+}
+
+// At each request to the API server
+
+func (e *explorer) beforeRequest(a clienttesting.Action) {
+	verb, resource := a.GetVerb(), a.GetResource().Resource
+	switch {
+	case resource == "events":
+		e.heard(a)
+	case resource == "nodes" && verb == "delete" && !e.deleting.Load():
+		e.deletesNode(a.(clienttesting.DeleteAction).GetName())
+	}
+}
+
+// heard notes an Event.
+func (e *explorer) heard(a clienttesting.Action) {
+	text := "again"
+	switch a := a.(type) {
+	case clienttesting.CreateAction:
+		if ev, ok := a.GetObject().(*corev1.Event); ok {
+			text = fmt.Sprintf("%s %s/%s: %s", ev.Reason, ev.InvolvedObject.Namespace, ev.InvolvedObject.Name, ev.Message)
+			if e.trace {
+				e.note("event %s", text)
+			}
+		}
+	case clienttesting.PatchAction:
+		text = "again " + string(a.GetPatch())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.said = append(e.said, text)
+	e.texts.WriteString(text + "\n")
+}
+
+// deletesNode is called before the controller deletes a Node.
+func (e *explorer) deletesNode(name string) {
+	n := e.findNode(name)
+	if n == nil {
+		return
+	}
+	e.note("Node %s is deleted", name)
+	for _, vm := range e.Objects().VMs {
+		if !isGone(&vm) && isVMOf(n, &vm) {
+			e.breach(livingNodesStay, "", "Node %s is deleted, and its VM is %s", name, vm.State)
+		}
+	}
+}
+
+// afterRequest is called when the controller has written an object.
+func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
+	s, ok := obj.(*corev1.Service)
+	if !ok || a.GetVerb() == "get" {
+		return
+	}
 	ip := addressOf(s)
 	e.mu.Lock()
 	was := e.shown[s.UID]
@@ -118,222 +502,152 @@ func (e *explorer) sawService(s *corev1.Service) {
 		return
 	}
 	e.shown[s.UID] = shown{ip, len(e.asks[s.UID]) - 1}
-	moved := was.ip == "" || e.changedPlace(s.UID, was.ask, was.ip) || e.takenIP(was.ip)
+	if ip != "" {
+		e.shownBy[keyOf(s)] = ip
+		if s.Namespace == metav1.NamespaceDefault {
+			e.shownBy[s.Name] = ip
+		}
+	}
+	moved := was.ip == "" || e.movedSince(s.UID, was.ask, was.ip)
 	e.mu.Unlock()
-	e.note("Service %s/%s shows %q in place of %q", s.Namespace, s.Name, ip, was.ip)
+	e.note("Service %s shows %q in place of %q", keyOf(s), ip, was.ip)
 	if !moved {
-		e.report("address-changed", "Service %s/%s showed %s and now %q, which nobody asked for", s.Namespace, s.Name, was.ip, ip)
+		e.breach(addressesStay, "", "Service %s showed %s and now %q", keyOf(s), was.ip, ip)
 	}
 }
 
-// takenIP reports whether an address was taken away by hand. e.mu is held.
-func (e *explorer) takenIP(ip string) bool {
-	return e.taken[ip]
-}
-
-// nodeDeleted is called before the controller deletes a Node.
-func (e *explorer) nodeDeleted(name string) {
-	if e.byTest.Load() {
-		return
-	}
-	n, err := e.kube.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		return
-	}
-	for _, vm := range e.Objects().VMs {
-		gone := slices.Contains([]string{"Destroyed", "Expunging", "Error"}, vm.State)
-		if !gone && (n.Spec.ProviderID == "" && vm.Name == name || strings.HasSuffix(n.Spec.ProviderID, vm.ID)) {
-			e.report("node-deleted", "Node %s is deleted, and its VM %s is %s", name, vm.ID, vm.State)
-		}
-	}
-	e.note("Node %s is deleted", name)
-}
-
-// Calls to CloudStack
-
-func targets(form url.Values) (ids []string) {
-	for k, v := range form {
-		switch strings.ToLower(k) {
-		case "id", "lbruleid", "resourceids", "ids":
-			for _, x := range v {
-				ids = append(ids, strings.Split(x, ",")...)
-			}
-		}
-	}
-	return ids
-}
+// At each call to CloudStack
 
 func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 	if !slices.Contains(RequiredCommands, command) {
-		e.report("privilege", "%s is not among the commands that the role needs", command)
+		e.breach(leastPrivilege, command, "%s is sent", command)
 	}
 	if isRead(command) {
 		return
 	}
-	if l.fenced.Load() {
-		e.report("fence", "%s is sent by a replica that does not lead", command)
+	e.note("call of %d: %s %s", l.number, command, parameters(form))
+	if l.Fenced() {
+		e.breach(fencedNeverWrites, command, "%s is sent", command)
 	}
-	e.note("call %d %s %s", l.n, command, short(form))
 	for _, id := range targets(form) {
 		e.mu.Lock()
-		g, ok := e.protected[id]
+		h, foreign := e.protected[id]
 		e.mu.Unlock()
-		if ok {
-			e.report("foreign:"+command, "%s works on %s, which belongs to somebody else", command, g.what)
+		if foreign {
+			e.breach(nothingForeignChanges, command, "%s works on %s", command, h.what)
 		}
 	}
-	if command == "disassociateIpAddress" {
+	switch command {
+	case "disassociateIpAddress":
 		e.beforeRelease(form.Get("id"))
+	case "associateIpAddress":
+		e.beforeAcquisition(form.Get("customjobid"))
 	}
 }
 
+// targets are the ids of what a call changes.
+func targets(form url.Values) (ids []string) {
+	for _, k := range []string{"id", "lbruleid", "resourceids", "ids"} {
+		ids = append(ids, strings.Split(form.Get(k), ",")...)
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+}
+
+// beforeRelease checks that nobody needs an address any more.
 func (e *explorer) beforeRelease(id string) {
-	ip := ""
-	for _, a := range e.Objects().Addresses {
-		if a.ID == id {
-			ip = a.Address
-		}
-	}
-	list, err := e.kube.CoreV1().Services(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	if on := e.guardedThings(id); on != "" {
-		e.report("released-with-foreign", "address %s is released, with %s on it", ip, on)
+	if what := e.protectedOn(id); what != "" {
+		e.breach(nothingForeignChanges, "release", "an address is released with %s", what)
 	}
 	e.mu.Lock()
 	keeper := e.kept[id]
 	e.mu.Unlock()
 	if keeper != "" {
-		e.report("kept-released", "address %s is released, which %s kept", ip, keeper)
+		e.breach(addressesStay, "kept", "an address is released that %s kept", keeper)
 	}
-	for i := range list.Items {
-		s := &list.Items[i]
-		if !wantsOne(s) || addressOf(s) != ip || ip == "" {
+	for _, s := range e.list() {
+		if ip := addressOf(s); wantsOne(s) && ip != "" && e.addressID(ip) == id {
+			e.mu.Lock()
+			moved := e.movedSince(s.UID, e.shown[s.UID].ask, ip)
+			e.mu.Unlock()
+			if !moved {
+				e.breach(addressesStay, "release", "address %s is released, which Service %s has", ip, keyOf(s))
+			}
+		}
+	}
+}
+
+// beforeAcquisition notes for which Service a job acquires an address: the one that has recorded it.
+func (e *explorer) beforeAcquisition(job string) {
+	for _, s := range e.list() {
+		if strings.Contains(s.Annotations[annotation.Allocation], job) {
+			e.mu.Lock()
+			e.jobs[job] = &acquisition{uid: s.UID, ask: len(e.asks[s.UID]) - 1}
+			e.mu.Unlock()
+		}
+	}
+}
+
+// acquired looks up which addresses jobs have acquired, and checks that no Service has two for one wish.
+func (e *explorer) acquired() {
+	e.mu.Lock()
+	jobs := maps.Clone(e.jobs)
+	e.mu.Unlock()
+	there := map[string]string{}
+	for _, a := range e.Objects().Addresses {
+		if a.State == "Allocated" || a.State == "Allocating" {
+			there[a.ID] = a.Address
+		}
+	}
+	last := map[types.UID]*acquisition{}
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		a := jobs[job]
+		if a.id == "" {
+			answer, err := e.hand("queryAsyncJobResult", "jobid", job)
+			if id, ok := answer["jobinstanceid"].(string); ok && err == nil {
+				a.id = id
+			}
+		}
+		if there[a.id] == "" || e.protects(a.id) {
 			continue
 		}
 		e.mu.Lock()
-		moved := e.changedPlace(s.UID, e.shown[s.UID].ask, ip) || e.takenIP(ip)
+		other := last[a.uid]
+		twice := other != nil && other.id != a.id && e.sameWish(a.uid, other, a) && !e.taken[a.id] && !e.taken[other.id]
 		e.mu.Unlock()
-		if !moved {
-			e.report("released-in-use", "address %s is released, which Service %s/%s has", ip, s.Namespace, s.Name)
+		if twice {
+			e.breach(acquiredOnce, "", "%s and %s are acquired for Service %s", there[other.id], there[a.id], e.names[a.uid])
 		}
+		last[a.uid] = a
 	}
 }
 
-// guardedThings are things of others on an address; empty for none.
-func (e *explorer) guardedThings(address string) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for id, g := range e.protected {
-		if g.on == address && id != address {
-			return g.what
-		}
+// sameWish reports whether two acquisitions are for the same wish of a Service. e.mu is held.
+func (e *explorer) sameWish(uid types.UID, a, b *acquisition) bool {
+	asks, first, end := e.asks[uid], min(a.ask, b.ask), max(a.ask, b.ask)
+	if first < 0 || end >= len(asks) {
+		return false
 	}
-	return ""
+	return !slices.ContainsFunc(asks[first:], func(x ask) bool {
+		return !x.wants || x.place != asks[first].place || x.named != asks[first].named
+	})
 }
 
-func (e *explorer) afterCall(_ *life, command string, form url.Values, res *http.Response, err error) {
-	switch command {
-	case "associateIpAddress":
-		e.afterAcquisition(form, res)
-	case "disassociateIpAddress":
-		e.mu.Lock()
-		delete(e.known, form.Get("id"))
-		e.mu.Unlock()
+func (e *explorer) afterCall(command string, form url.Values, res *http.Response, err error) {
+	read := isRead(command)
+	switch {
+	case read:
+	case err != nil:
+		e.note("  = %s: %v", command, err)
+	case res != nil && res.StatusCode != http.StatusOK:
+		e.note("  = %s: %d %s", command, res.StatusCode, body(res))
 	}
-	if !isRead(command) || command == "queryAsyncJobResult" || command == "listAsyncJobs" {
-		if !isRead(command) {
-			switch {
-			case err != nil:
-				e.note("  = %s: %v", command, err)
-			case res != nil && res.StatusCode != http.StatusOK:
-				e.note("  = %s: %d %s", command, res.StatusCode, body(res))
-			}
-		}
+	if command == "associateIpAddress" {
+		e.acquired()
+	}
+	if !read || command == "queryAsyncJobResult" || command == "listAsyncJobs" {
 		e.watchAccess(command)
 	}
-}
-
-// afterAcquisition notes for whom an address was acquired.
-func (e *explorer) afterAcquisition(form url.Values, res *http.Response) {
-	job := form.Get("customjobid")
-	var answer struct {
-		Inner struct {
-			ID string `json:"id"`
-		} `json:"associateipaddressresponse"`
-	}
-	if res != nil && res.StatusCode != http.StatusOK {
-		return
-	}
-	_ = json.Unmarshal(body(res), &answer)
-	if answer.Inner.ID == "" {
-		return // the answer is lost: whose address a new one is cannot be told
-	}
-	list, err := e.kube.CoreV1().Services(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	var of *corev1.Service
-	for i := range list.Items {
-		if strings.Contains(list.Items[i].Annotations[annotation.Allocation], job) {
-			of = &list.Items[i]
-		}
-	}
-	objects := e.Objects()
-	e.mu.Lock()
-	var fresh []simulator.AddressInfo
-	there := map[string]bool{}
-	for _, a := range objects.Addresses {
-		there[a.ID] = a.State == "Allocated" || a.State == "Allocating"
-		if there[a.ID] && !e.known[a.ID] && (answer.Inner.ID == "" || answer.Inner.ID == a.ID) {
-			fresh = append(fresh, a)
-			e.known[a.ID] = true
-		}
-	}
-	e.mu.Unlock()
-	for _, a := range fresh {
-		if of == nil {
-			continue // it is gone by now
-		}
-		e.mu.Lock()
-		last := len(e.asks[of.UID]) - 1
-		place := ""
-		if last >= 0 {
-			place = e.asks[of.UID][last].place + " " + e.asks[of.UID][last].named
-		}
-		var before []string
-		for _, x := range e.acquired[of.UID] {
-			if there[x.id] && x.id != a.ID && !e.taken[x.id] && e.known[x.id] && x.place == place && !e.leftSince(of.UID, x.ask) {
-				before = append(before, x.id)
-			}
-		}
-		e.acquired[of.UID] = append(e.acquired[of.UID], acquisition{a.ID, place, last})
-		e.mu.Unlock()
-		if len(before) > 0 {
-			e.report("acquired-twice", "address %s is acquired for Service %s/%s, which has acquired %v", a.Address, of.Namespace, of.Name, e.ips(before))
-		}
-	}
-}
-
-// leftSince reports whether the Service did not want a load balancer at some time since. e.mu is held.
-func (e *explorer) leftSince(uid types.UID, since int) bool {
-	asks := e.asks[uid]
-	for i := max(0, since); i < len(asks); i++ {
-		if !asks[i].wants {
-			return true
-		}
-	}
-	return false
-}
-
-func (e *explorer) ips(ids []string) (out []string) {
-	for _, a := range e.Objects().Addresses {
-		if slices.Contains(ids, a.ID) {
-			out = append(out, a.Address+" "+a.State)
-		}
-	}
-	return out
+	_ = form
 }
 
 // Who gets in
@@ -346,71 +660,60 @@ func lbName(uid types.UID) string {
 
 // openPort is who gets in to a port.
 type openPort struct {
+	key      string    // address, protocol and port
+	port     string    // protocol and port
 	uid      types.UID // of its Service, by the rule's name
-	address  string
-	protocol string
-	port     int
 	sources  []netip.Prefix
 	internal bool
 }
 
-// openPorts are the ports on the routers that are not of others, by a key.
-func (e *explorer) openPorts() map[string]openPort {
-	router := e.Router()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// openPorts are the ports on the routers, without those of others. e.mu is held.
+func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	owner := map[string]types.UID{}
 	for uid := range e.names {
 		owner[lbName(uid)] = uid
 	}
-	out := map[string]openPort{}
-	allowed := func(filter []simulator.RouterFilter, skip int) (in []netip.Prefix) {
-		for i, f := range filter {
-			if i < skip {
-				continue
-			}
-			if !f.Allow {
-				if slices.ContainsFunc(f.Sources, func(p netip.Prefix) bool { return p.Bits() == 0 }) {
-					break
-				}
-				continue
-			}
-			in = append(in, f.Sources...)
+	add := func(uid types.UID, address netip.Addr, protocol string, port int, sources []netip.Prefix, filtered bool, by []simulator.RouterFilter) {
+		if len(sources) == 0 {
+			sources = everyone
 		}
-		return in
+		if filtered {
+			sources = annotation.Intersect(sources, letIn(by))
+		}
+		key := portKey(protocol, port)
+		out = append(out, openPort{address.String() + " " + key, key, uid, annotation.Aggregate(sources), false})
 	}
 	for _, r := range router.Rules {
-		if _, foreign := e.protected[r.ID]; foreign {
+		if e.protected[r.ID].what != "" {
 			continue
+		}
+		filter := r.Filter
+		if r.Internal && len(filter) > 0 {
+			filter = filter[1:] // the tier itself
 		}
 		name, _, _ := strings.Cut(r.Name, "-")
-		sources := prefixesOf(r.CIDRList)
-		if len(sources) == 0 {
-			sources = everyone
-		}
-		if r.Filtered {
-			skip := 0
-			if r.Internal {
-				skip = 1 // the tier itself
-			}
-			sources = annotation.Intersect(sources, allowed(r.Filter, skip))
-		}
-		out["rule "+r.ID] = openPort{owner[name], r.Address.String(), "tcp", r.Port, annotation.Aggregate(sources), r.Internal}
+		add(owner[name], r.Address, "tcp", r.Port, prefixesOf(r.CIDRList), r.Filtered, filter)
+		out[len(out)-1].internal = r.Internal
 	}
 	for _, f := range router.Forwards {
-		if _, foreign := e.protected[f.ID]; foreign {
-			continue
+		if e.protected[f.ID].what == "" {
+			add("", f.Address, f.Protocol, f.Port, f.Sources, f.Filtered, f.Filter)
 		}
-		sources := f.Sources
-		if len(sources) == 0 {
-			sources = everyone
-		}
-		if f.Filtered {
-			sources = annotation.Intersect(sources, allowed(f.Filter, 0))
-		}
-		out["forward "+f.ID] = openPort{"", f.Address.String(), f.Protocol, f.Port, annotation.Aggregate(sources), false}
 	}
 	return out
+}
+
+// letIn are the sources that a filter lets in.
+func letIn(filter []simulator.RouterFilter) (in []netip.Prefix) {
+	for _, f := range filter {
+		switch {
+		case f.Allow:
+			in = append(in, f.Sources...)
+		case slices.ContainsFunc(f.Sources, func(p netip.Prefix) bool { return p.Bits() == 0 }):
+			return in
+		}
+	}
+	return in
 }
 
 // grace is how long after a change of the sources a call of before may still take effect.
@@ -418,58 +721,44 @@ const grace = 10 * time.Minute
 
 // watchAccess compares who gets in with who got in before and who may.
 func (e *explorer) watchAccess(command string) {
-	now := e.openPorts()
+	router := e.Router()
 	e.mu.Lock()
-	before := e.open
+	now := e.openPorts(router)
+	was := e.open
 	e.open = map[string][]netip.Prefix{}
-	// By address and port: a rule that is replaced has another id.
-	was := map[string][]netip.Prefix{}
-	for key, sources := range before {
-		was[key] = sources
-	}
-	type bad struct {
-		o       openPort
+	type wider struct {
+		openPort
 		allowed []netip.Prefix
-		shared  bool
 	}
-	var found []bad
+	var found []wider
 	for _, o := range now {
-		key := fmt.Sprintf("%s %s", o.address, portKey(o.protocol, o.port))
-		e.open[key] = annotation.Aggregate(append(slices.Clone(e.open[key]), o.sources...))
-	}
-	for _, o := range now {
-		key := fmt.Sprintf("%s %s", o.address, portKey(o.protocol, o.port))
-		may := annotation.Aggregate(append(slices.Clone(was[key]), e.mayEnter(o)...))
-		if !within(may, o.sources) {
-			// Of an internal load balancer the network ACL list is the only filter, and it knows ports alone.
-			anybody := o
-			anybody.uid = ""
-			shared := o.internal && within(annotation.Aggregate(append(slices.Clone(may), e.mayEnter(anybody)...)), o.sources)
-			found = append(found, bad{o, may, shared})
+		e.open[o.key] = annotation.Aggregate(append(slices.Clone(e.open[o.key]), o.sources...))
+		may := annotation.Aggregate(append(slices.Clone(was[o.key]), e.mayEnter(o.uid, o.port)...))
+		if within(may, o.sources) {
+			continue
+		}
+		// known: of internal load balancers the network ACL list is the only filter, and public ones open it for others.
+		shared := o.internal && within(append(may, e.mayEnter("", o.port)...), o.sources)
+		if !shared || !e.masks {
+			found = append(found, wider{o, may})
 		}
 	}
 	e.mu.Unlock()
-	for _, b := range found {
-		e.mu.Lock()
-		name := e.names[b.o.uid]
-		e.mu.Unlock()
-		kind := "access-wider"
-		if b.shared {
-			kind = "access-shared-acl"
-		}
-		e.report(kind, "after %s port %s of %s (%s) lets in %v; allowed are %v", command, portKey(b.o.protocol, b.o.port), b.o.address, name, b.o.sources, b.allowed)
+	for _, w := range found {
+		e.breach(accessNeverWidens, "", "after %s %s (%s) lets in %v; allowed are %v", command, w.key, e.names[w.uid], w.sources, w.allowed)
 	}
 }
 
 // within reports whether all inner sources are among the outer ones.
 func within(outer, inner []netip.Prefix) bool {
-	return annotation.Contain(annotation.Strings(outer), annotation.Strings(inner))
+	return annotation.Contain(annotation.Strings(annotation.Aggregate(outer)), annotation.Strings(inner))
 }
 
-// mayEnter are the sources that the Services of a port let in, now or some minutes ago. e.mu is held.
-func (e *explorer) mayEnter(o openPort) (out []netip.Prefix) {
-	for uid, asks := range e.asks {
-		if o.uid != "" && uid != o.uid {
+// mayEnter are the sources that the Service of a port lets in, now or some minutes ago; without one, those of all Services of
+// the port. e.mu is held.
+func (e *explorer) mayEnter(uid types.UID, port string) (out []netip.Prefix) {
+	for of, asks := range e.asks {
+		if uid != "" && of != uid {
 			continue
 		}
 		for i, a := range asks {
@@ -477,7 +766,7 @@ func (e *explorer) mayEnter(o openPort) (out []netip.Prefix) {
 			if i+1 < len(asks) {
 				until = asks[i+1].at
 			}
-			if time.Since(until) <= grace && (o.uid != "" || a.ports[portKey(o.protocol, o.port)]) {
+			if time.Since(until) <= grace && (uid != "" || a.ports[port]) {
 				out = append(out, a.ranges...)
 			}
 		}
@@ -487,52 +776,37 @@ func (e *explorer) mayEnter(o openPort) (out []netip.Prefix) {
 
 // At the end
 
-// finish stops all faults, waits, and checks what must be true then.
+// finish ends all faults, waits, and checks what must be true then. It returns the Services before they are deleted.
 func (e *explorer) finish() (final []*corev1.Service) {
 	e.note("--- the end")
-	if l := e.life; l != nil {
-		l.mu.Lock()
-		l.kill = killPlan{}
-		l.mu.Unlock()
-	}
 	e.heal()
 	_ = e.SetSpeed(1)
-	e.kubeMu.Lock()
-	e.kubeLeft = 0
-	e.kubeMu.Unlock()
-	e.fresh()
 	if l := e.life; l != nil {
-		l.mu.Lock()
-		l.kill = killPlan{}
-		l.mu.Unlock()
+		l.DieAt(nil, 0, false)
+		l.FailWrites("", 0)
+		l.Resume()
 	}
-	e.auto, e.startAt = true, time.Now()
-	if left := time.Until(e.away); left > 0 {
-		e.pause(left)
+	e.pass(time.Until(e.backAt))
+	if l := e.life; l != nil && l.Dead() {
+		e.stopLife()
 	}
-	if e.life != nil && !e.life.dead.Load() {
-		e.pause(150 * time.Minute)
-	} else {
-		e.startAt = time.Now()
-		if e.life != nil {
-			e.stopLife()
-		}
-		e.pause(150 * time.Minute)
-	}
+	e.stopped, e.startAt = false, time.Now()
+	e.pass(150 * time.Minute)
+
 	final = e.list()
 	e.settled("at the end")
-	e.quiet()
-	if len(e.bad) == 0 {
+	e.quietHour()
+	if len(e.breaches) == 0 {
 		e.stopLife()
 		e.Ledger().Reset()
-		e.pause(12 * time.Minute)
+		e.pass(12 * time.Minute)
 		if w := e.writes(); len(w) > 0 {
-			e.report("restart-writes:"+w[0], "a controller that starts anew does %v", w)
+			e.breach(quiet, "after a restart", "%v", w)
 		}
 		e.settled("after a restart")
 	}
 	e.deleteAll()
-	e.noSecrets()
+	e.keepsSecrets()
 	e.stopLife()
 	return final
 }
@@ -548,63 +822,49 @@ func (e *explorer) writes() (out []string) {
 	return out
 }
 
-// quiet checks what is done in an hour in which nothing happens.
-func (e *explorer) quiet() {
-	e.pause(0)
+// quietHour checks what is done in an hour in which nothing happens.
+func (e *explorer) quietHour() {
 	e.Ledger().Reset()
 	e.mu.Lock()
 	e.said = nil
 	e.mu.Unlock()
-	e.pause(time.Hour)
-	if w := e.writes(); len(w) > 0 {
-		w2 := slices.DeleteFunc(w, func(c string) bool { return c == "deleteTags" }) // the hourly sweep
-		if len(w2) > 0 {
-			e.report("hot:"+w2[0], "in a quiet hour %s", strings.ReplaceAll(tally(w2), "\n", ", "))
-		}
+	e.pass(time.Hour)
+
+	// Tags of deleted rules are swept once an hour.
+	if w := slices.DeleteFunc(e.writes(), func(c string) bool { return c == "deleteTags" }); len(w) > 0 {
+		e.breach(quiet, w[0], "%s", strings.ReplaceAll(tally(w), "\n", ", "))
 	}
-	n := 0
-	for _, c := range e.Ledger().Find("*", "ccm") {
-		if c.Command != "listVirtualMachines" {
-			n++
-		}
-	}
-	services, waiting := 0, 0
-	for _, s := range e.list() {
-		services++
+	services, waiting := e.list(), 0
+	for _, s := range services {
 		if !isReady(s) {
 			waiting++
 		}
 	}
-	budget := 17*(14+3*services) + 60*waiting
-	if n > budget {
-		var names []string
-		for _, c := range e.Ledger().Find("*", "ccm") {
-			names = append(names, c.Command)
+	var calls []string
+	for _, c := range e.Ledger().Find("*", "ccm") {
+		if c.Command != "listVirtualMachines" {
+			calls = append(calls, c.Command)
 		}
-		e.report("budget", "%d calls in a quiet hour with %d Services, %d of them not ready (budget %d): %s", n, services, waiting, budget, strings.ReplaceAll(tally(names), "\n", ", "))
+	}
+	if most := 17*(14+3*len(services)) + 60*waiting; len(calls) > most {
+		e.breach(budget, "calls", "%d calls in an hour with %d Services, %d of them not ready, in place of %d: %s",
+			len(calls), len(services), waiting, most, strings.ReplaceAll(tally(calls), "\n", ", "))
 	}
 	e.mu.Lock()
-	events := len(e.said)
 	said := slices.Clone(e.said)
 	e.mu.Unlock()
-	if most := 30 + 40*(waiting+1) + 20*services; events > most {
-		e.report("events", "%d Events in a quiet hour: %.600s", events, tally(said))
+	if most := 30 + 40*(waiting+1) + 20*len(services); len(said) > most {
+		e.breach(budget, "Events", "%d Events in an hour: %s", len(said), tally(said))
 	}
-	e.previews()
+	e.plansNothing()
 }
 
 func readyCondition(s *corev1.Service) *metav1.Condition {
-	for i := range s.Status.Conditions {
-		if s.Status.Conditions[i].Type == service.ConditionReady {
-			return &s.Status.Conditions[i]
-		}
-	}
-	return nil
+	return apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
 }
 
 func isReady(s *corev1.Service) bool {
-	c := readyCondition(s)
-	return c != nil && c.Status == metav1.ConditionTrue
+	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
 }
 
 // reconciled reports whether what a Service asks for is in CloudStack, by its condition.
@@ -613,12 +873,12 @@ func reconciled(s *corev1.Service) bool {
 	switch {
 	case c == nil:
 		return false
-	case c.Status == metav1.ConditionTrue:
+	case c.Status == metav1.ConditionTrue, c.Reason == string(plan.ReasonNoHealthyNode), c.Reason == string(plan.ReasonDefaultACL):
 		return true
+	case c.Reason == string(plan.ReasonNoBackends):
+		return !strings.Contains(c.Message, "left as it is") && !strings.Contains(c.Message, "is in zone")
 	}
-	unserved := c.Reason == string(plan.ReasonNoBackends) && !strings.Contains(c.Message, "left as it is") && !strings.Contains(c.Message, "is in zone") ||
-		c.Reason == string(plan.ReasonNoHealthyNode) || c.Reason == string(plan.ReasonDefaultACL)
-	return unserved
+	return false
 }
 
 // contended reports whether a Service is refused for what others have.
@@ -630,30 +890,30 @@ func contended(c *metav1.Condition) bool {
 	case plan.ReasonPortTaken, plan.ReasonNotAllowed, plan.ReasonAddressUnavailable, plan.ReasonSourceRanges:
 		return true
 	}
-	return strings.Contains(c.Message, "Maximum amount of resources") || strings.Contains(c.Message, "Insufficient address capacity") || strings.Contains(c.Message, "(code 532") || strings.Contains(c.Message, "(code 535")
+	return slices.ContainsFunc([]string{"Maximum amount of resources", "Insufficient address capacity", "(code 532", "(code 535"}, func(text string) bool {
+		return strings.Contains(c.Message, text)
+	})
 }
 
-// previews checks that csccm plan has nothing to say of Services that are ready.
-func (e *explorer) previews() {
+// plansNothing checks that csccm plan says nothing of Services that are ready.
+func (e *explorer) plansNothing() {
 	if e.life == nil {
 		return
 	}
-	nodes, err := e.life.p.nodes()
+	nodes, err := e.life.provider.nodes()
 	if err != nil {
 		return
 	}
-	o := e.life.p.options
+	o := e.life.provider.options
 	o.ClusterID = "test"
 	o.RegisterMetrics, o.WriteGate = nil, nil
 	client := e.Client(e.keys[0], e.keys[1])
-	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.mode}, o, client, e.kube)
-	if err != nil {
-		e.report("harness", "previewer: %v", err)
-		return
-	}
+	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.setup.config["lb-mode"]}, o, client, e.kube)
+	require.NoError(e.t, err)
 	for _, s := range e.list() {
+		// known: for policy Local a Previewer starts an informer that never ends.
 		if !service.Handles(s) || !isReady(s) || s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			continue // of policy Local a Previewer starts an informer that never ends
+			continue
 		}
 		p, err := previewer.Round(time.Time{}).Service(e.t.Context(), s, nodes)
 		var steps []string
@@ -663,11 +923,7 @@ func (e *explorer) previews() {
 			}
 		}
 		if err != nil || p.Refusal != nil || len(steps) > 0 {
-			kind := "preview"
-			if len(steps) > 0 {
-				kind += ":" + strings.Join(strings.Fields(steps[0])[:2], "-")
-			}
-			e.report(kind, "csccm plan for Service %s/%s, which is ready, says %v %v %v", s.Namespace, s.Name, steps, p.Refusal, err)
+			e.breach(planIsEmpty, "", "for Service %s, which is ready, it says %v %v %v", keyOf(s), steps, p.Refusal, err)
 		}
 	}
 }
@@ -676,177 +932,127 @@ func (e *explorer) previews() {
 func (e *explorer) deleteAll() {
 	e.step++
 	for _, s := range e.list() {
-		e.deletesService(s.Namespace + "/" + s.Name)
+		e.deletesService(s)
 	}
-	e.pause(170 * time.Minute)
+	e.pass(170 * time.Minute)
 	for _, s := range e.list() {
-		e.report("finalizer", "Service %s/%s does not go: %v, %v", s.Namespace, s.Name, s.Finalizers, readyCondition(s))
+		e.breach(nothingIsLeft, "finalizer", "Service %s does not go: %v, %v", keyOf(s), s.Finalizers, readyCondition(s))
 	}
 	if e.calls.Load() > mostCalls {
 		return
 	}
-	now := e.snap()
+	now := e.read()
 	e.nothingLeft(now, nil)
-	e.othersStay(now)
+	e.noTagsLeft(now)
+	e.othersKeep(now)
 }
 
-// noteKept notes the address of a Service that goes and keeps it, where that is beyond doubt.
-func (e *explorer) noteKept(s *corev1.Service) {
-	ip := addressOf(s)
-	if !yes(s, "keep-ip") || e.noTags || yes(s, "internal") || !wantsOne(s) || !isReady(s) || ip == "" || !slices.Contains(e.h.world, "tenancy=all") {
-		return
-	}
-	for _, other := range e.list() {
-		if other.UID != s.UID && addressOf(other) == ip {
-			return
-		}
-	}
-	id := e.addressID(ip)
+// keepsSecrets looks for secrets in what the controller has said.
+func (e *explorer) keepsSecrets() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	asks := e.asks[s.UID]
-	if id == "" || len(asks) == 0 || time.Since(asks[len(asks)-1].at) < 20*time.Minute || e.taken[id] || e.forgotten[s.UID] {
-		return
-	}
-	e.kept[id] = s.Namespace + "/" + s.Name
-}
-
-// othersStay checks that what belongs to others is as it was.
-func (e *explorer) othersStay(now snap) {
-	lines := now.lines()
-	e.mu.Lock()
-	protected := maps.Clone(e.protected)
+	text := e.texts.String()
 	e.mu.Unlock()
-	for id, g := range protected {
-		is, there := lines[id]
-		switch {
-		case !there:
-			e.report("foreign-gone", "%s of others is gone", g.what)
-		case is.line != g.line:
-			e.report("foreign-changed", "%s of others was %q, and is %q", g.what, g.line, is.line)
+	for _, s := range e.list() {
+		text += fmt.Sprint(s.Annotations, s.Status)
+	}
+	text = strings.ToLower(text + e.log.take())
+	for _, secret := range e.secrets {
+		if at := strings.Index(text, strings.ToLower(secret)); at >= 0 {
+			e.breach(noSecretLeaves, "", "%.200q", text[max(0, at-100):min(len(text), at+100)])
 		}
 	}
 }
 
-// nothingLeft checks that everything in CloudStack belongs to others or to living Services.
-func (e *explorer) nothingLeft(now snap, services []*corev1.Service) {
-	living := map[types.UID]*corev1.Service{}
-	byLB := map[string]*corev1.Service{}
+// nothingLeft checks that everything in CloudStack belongs to others or to Services that want it.
+func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
+	living := map[string]bool{} // UIDs, and beginnings of the names of rules
 	for _, s := range services {
 		if wantsOne(s) {
-			living[s.UID] = s
-			byLB[lbName(s.UID)] = s
+			living[string(s.UID)], living[lbName(s.UID)] = true, true
 		}
 	}
-	guarded := func(id string) bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		_, ok := e.protected[id]
-		return ok
-	}
-	uses := func(a *addressSnapshot) (users []*corev1.Service) {
-		for _, s := range living {
-			if addressOf(s) == a.Address || strings.Contains(s.Annotations[annotation.Addresses], a.ID) {
-				users = append(users, s)
-			}
-		}
-		return users
-	}
-	has := func(users []*corev1.Service, protocol string, port int) bool {
-		return slices.ContainsFunc(users, func(s *corev1.Service) bool {
-			return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-				return strings.EqualFold(string(p.Protocol), protocol) && int(p.Port) == port
-			})
-		})
-	}
+	left := func(of, format string, v ...any) { e.breach(nothingIsLeft, of, format, v...) }
 	for _, a := range now.addresses {
-		users := uses(a)
-		if !guarded(a.ID) && len(users) == 0 && e.guardedThings(a.ID) == "" && a.Tags[plan.TagKeptBy] == "" && !a.SourceNAT {
-			e.mu.Lock()
-			disowned := e.disowned[a.ID]
-			e.mu.Unlock()
-			if keeps := e.noTags && (e.everKept(a.ID) || e.visited[a.ID]); !keeps && !disowned && !e.excused(a.ID, services) {
-				e.report("leak:address", "address %s (%s, %v) is nobody's", a.Address, a.State, a.tags())
-			}
+		users := slices.DeleteFunc(slices.Clone(services), func(s *corev1.Service) bool {
+			uses := addressOf(s) == a.Address || strings.Contains(s.Annotations[annotation.Addresses], a.ID)
+			return !wantsOne(s) || !uses
+		})
+		if len(users) == 0 && !e.mayStay(a) {
+			left("address", "address %s (%s, %v)", a.Address, a.State, a.tags())
 		}
 		for i := range a.rules {
 			r := &a.rules[i]
-			name, _, _ := strings.Cut(r.Name, "-")
-			if !guarded(r.ID) && byLB[name] == nil {
-				e.report("leak:rule", "rule %s on %s is nobody's", r.Name, a.Address)
-			}
-		}
-		for i := range a.firewall {
-			f := &a.firewall[i]
-			if guarded(f.ID) {
-				continue
-			}
-			for port := f.StartPort; port <= f.EndPort; port++ {
-				if !has(users, f.Protocol, port) {
-					e.report("leak:firewall", "firewall rule %s %d-%d %v on %s: port %d is nobody's (%v)", f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port, f.Tags[plan.TagService])
-					break
-				}
+			if name, _, _ := strings.Cut(r.Name, "-"); !living[name] && !e.protects(r.ID) {
+				left("rule", "rule %s on %s", r.Name, a.Address)
 			}
 		}
 		for i := range a.forwards {
-			f := &a.forwards[i]
-			if !guarded(f.ID) && !has(users, f.Protocol, f.StartPort) {
-				e.report("leak:forward", "forwarding %s %d on %s is nobody's (%v)", f.Protocol, f.StartPort, a.Address, f.Tags[plan.TagService])
+			if f := &a.forwards[i]; !e.protects(f.ID) && !hasPort(users, f.Protocol, f.StartPort) {
+				left("forwarding", "forwarding %s %d on %s (%s)", f.Protocol, f.StartPort, a.Address, f.Tags[plan.TagService])
 			}
 		}
+		e.firewallIsUsed(a, users)
 	}
 	for i := range now.acls {
 		x := &now.acls[i]
-		if _, uid, ours := plan.ACLOwner(x.Reason); ours && !guarded(x.ID) && living[types.UID(uid)] == nil {
-			e.report("leak:acl", "ACL item %d of %s is nobody's: %s", x.Number, x.ListName, x.Reason)
+		if _, uid, ours := plan.ACLOwner(x.Reason); ours && !living[uid] && !e.protects(x.ID) {
+			left("ACL item", "ACL item %d of %s: %s", x.Number, x.ListName, x.Reason)
 		}
 	}
 	for i := range now.internal {
 		l := &now.internal[i]
-		name, _, _ := strings.Cut(l.Name, "-")
-		if !guarded(l.ID) && byLB[name] == nil {
-			e.report("leak:internal", "internal load balancer %s at %s is nobody's", l.Name, l.Address)
+		if name, _, _ := strings.Cut(l.Name, "-"); !living[name] && !e.protects(l.ID) {
+			left("internal load balancer", "%s at %s", l.Name, l.Address)
 		}
-	}
-	if services != nil {
-		return // tags of deleted rules are swept once an hour
-	}
-	addresses := map[string]*addressSnapshot{}
-	for _, a := range now.addresses {
-		addresses[a.ID] = a
-	}
-	for _, t := range now.tags {
-		if t.Key != plan.TagCluster || t.Value != "test" {
-			continue
-		}
-		if a := addresses[t.ResourceID]; a != nil && (a.Tags[plan.TagKeptBy] != "" || e.guardedThings(a.ID) != "") {
-			continue
-		}
-		e.report("leak:tag", "%s %s has a tag of this cluster", t.ResourceType, t.ResourceID)
 	}
 }
 
-// excused reports whether a known weakness explains that an address is nobody's.
-func (e *explorer) excused(id string, services []*corev1.Service) bool {
-	if !e.masks {
-		return false
+// firewallIsUsed checks that the firewall rules of an address open no port that nobody has.
+func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
+	for i := range a.firewall {
+		f := &a.firewall[i]
+		if e.protects(f.ID) {
+			continue
+		}
+		for port := f.StartPort; port <= f.EndPort; port++ {
+			if !hasPort(users, f.Protocol, port) {
+				text := "firewall rule %s %d-%d %v on %s: nobody has port %d (%s)"
+				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port, f.Tags[plan.TagService])
+				break
+			}
+		}
+	}
+}
+
+// hasPort reports whether one of the Services has a port.
+func hasPort(services []*corev1.Service, protocol string, port int) bool {
+	return slices.ContainsFunc(services, func(s *corev1.Service) bool {
+		return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+			return strings.EqualFold(string(p.Protocol), protocol) && int(p.Port) == port
+		})
+	})
+}
+
+// mayStay reports whether an address stays although no Service uses it.
+func (e *explorer) mayStay(a *addressSnapshot) bool {
+	if e.protects(a.ID) || e.protectedOn(a.ID) != "" || a.SourceNAT || a.Tags[plan.TagKeptBy] != "" {
+		return true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for uid, list := range e.acquired {
-		if !slices.ContainsFunc(list, func(a acquisition) bool { return a.id == id }) {
-			continue
-		}
-		if e.vanished[uid] {
-			return true // known: it vanished before the address had its tags, while nobody led
+	if e.disowned[a.ID] || e.noTags && (e.visited[a.ID] || e.everKept()) {
+		return true
+	}
+	for _, job := range e.jobs {
+		if e.masks && job.id == a.ID && e.vanished[job.uid] {
+			return true // known: its Service vanished while nobody led, before the address had its tags
 		}
 	}
 	return false
 }
 
-func (e *explorer) everKept(id string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// everKept reports whether a Service was ever to keep its address. e.mu is held.
+func (e *explorer) everKept() bool {
 	for _, asks := range e.asks {
 		if slices.ContainsFunc(asks, func(a ask) bool { return a.keep }) {
 			return true
@@ -855,19 +1061,15 @@ func (e *explorer) everKept(id string) bool {
 	return false
 }
 
-// noSecrets looks for secrets in what the controller has said.
-func (e *explorer) noSecrets() {
-	e.mu.Lock()
-	text := e.saidAll.String()
-	e.mu.Unlock()
-	for _, s := range e.list() {
-		text += fmt.Sprint(s.Annotations, s.Status)
+// noTagsLeft checks that no tag of the cluster is left when all Services are gone.
+func (e *explorer) noTagsLeft(now reading) {
+	stays := map[string]bool{}
+	for _, a := range now.addresses {
+		stays[a.ID] = a.Tags[plan.TagKeptBy] != "" || e.protectedOn(a.ID) != ""
 	}
-	text += e.log.take()
-	for _, secret := range e.secrets {
-		if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
-			at := strings.Index(strings.ToLower(text), strings.ToLower(secret))
-			e.report("secret", "%q is in what was said: %.200q", secret, text[max(0, at-100):min(len(text), at+100)])
+	for _, t := range now.tags {
+		if t.Key == plan.TagCluster && t.Value == "test" && !stays[t.ResourceID] {
+			e.breach(nothingIsLeft, "tag", "%s %s has a tag of this cluster", t.ResourceType, t.ResourceID)
 		}
 	}
 }
@@ -877,520 +1079,199 @@ func (e *explorer) settled(when string) {
 	if e.calls.Load() > mostCalls {
 		return
 	}
-	services := e.list()
-	now := e.snap()
-	e.nothingLeft(now, append([]*corev1.Service{}, services...))
+	e.acquired()
+	services, now := e.list(), e.read()
+	e.nothingLeft(now, services)
 	for _, s := range services {
-		key := s.Namespace + "/" + s.Name
-		c := readyCondition(s)
-		switch {
-		case s.DeletionTimestamp != nil:
-			e.report("finalizer", "%s Service %s does not go: %v, %v", when, key, s.Finalizers, c)
-		case !wantsOne(s):
-			if s.Spec.LoadBalancerClass == nil && hasFinalizer(s) {
-				e.report("stuck:finalizer", "%s Service %s of type %s has the finalizer", when, key, s.Spec.Type)
-			}
-			if addressOf(s) != "" && s.Spec.LoadBalancerClass == nil {
-				e.report("stuck:status", "%s Service %s of type %s shows %s", when, key, s.Spec.Type, addressOf(s))
-			}
-			if s.Annotations[annotation.Addresses]+s.Annotations[annotation.Allocation] != "" {
-				e.report("stuck:records", "%s Service %s of type %s class %v has records: %s", when, key, s.Spec.Type, ptr.Deref(s.Spec.LoadBalancerClass, ""), s.Annotations[annotation.Addresses])
-			}
-		case c == nil:
-			e.report("stuck:nothing", "%s Service %s was never worked on", when, key)
-		case reconciled(s):
-			e.exact(when, s, now)
-		case c.Reason == string(service.CloudStackError) || c.Reason == string(service.Waiting):
-			if !contended(c) {
-				e.report("stuck:"+c.Reason, "%s Service %s is not served: %s", when, key, c.Message)
-			}
-		}
-		if refusal := c != nil && wantsOne(s) && !reconciled(s) && c.Reason != string(service.CloudStackError) && c.Reason != string(service.Waiting) && !e.noTags; refusal {
-			for _, a := range now.addresses {
-				for i := range a.rules {
-					r := &a.rules[i]
-					name, _, _ := strings.Cut(r.Name, "-")
-					has := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-						return int(p.Port) == r.PublicPort && int(p.NodePort) == r.PrivatePort
-					})
-					if name == lbName(s.UID) && !has {
-						e.report("former-port", "%s Service %s, which is refused (%s), has rule %s to node port %d, which is not its port any more", when, key, c.Reason, r.Name, r.PrivatePort)
-					}
-				}
-			}
-		}
-		if wantsOne(s) && s.Annotations[annotation.Allocation] != "" && !contended(c) {
-			e.report("stuck:allocation", "%s Service %s has a pending acquisition: %s", when, key, s.Annotations[annotation.Allocation])
-		}
+		e.serviceIsSettled(when, s, now)
 	}
+	e.tenantsUseTheirs(when, services, now)
 }
 
-// model is what a Service that is reconciled has, by an independent reading of its spec.
-type model struct {
-	ranges   []netip.Prefix
-	rules    map[int]string // port -> what the rule is
-	forwards map[string]int // protocol/port -> node port
-	members  []string
-	internal bool
-	deny     bool
-}
-
-// modelOf reads a Service. It is written without the product's code on purpose.
-func (e *explorer) modelOf(s *corev1.Service) model {
-	m := model{ranges: rangesAsked(s), rules: map[int]string{}, forwards: map[string]int{}, internal: yes(s, "internal")}
-	m.deny = len(m.ranges) == 0
-	mode := annotated(s, "mode")
-	if mode == "" {
-		mode = e.mode
+func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading) {
+	key, c := keyOf(s), readyCondition(s)
+	stuck := func(of, format string, v ...any) {
+		e.breach(served, of, "%s Service %s %s", when, key, fmt.Sprintf(format, v...))
 	}
-	algorithm := annotated(s, "algorithm")
-	if algorithm == "" {
-		if algorithm = "roundrobin"; s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-			algorithm = "source"
-		}
-	}
-	udp := map[int32]bool{}
-	for _, p := range s.Spec.Ports {
-		if p.Protocol == corev1.ProtocolUDP {
-			udp[p.Port] = true
-		}
-	}
-	proxy := annotated(s, "proxy-protocol")
-	for _, p := range s.Spec.Ports {
-		forwarded := mode == "direct" || (mode == "" || mode == "auto") && !m.internal && udp[p.Port]
-		if forwarded {
-			m.forwards[portKey(string(p.Protocol), int(p.Port))] = int(p.NodePort)
-			continue
-		}
-		protocol := "tcp"
-		if all, _ := annotation.Bool(proxy); all || proxy == fmt.Sprint(p.Port) {
-			protocol = "tcp-proxy"
-		}
-		m.rules[int(p.Port)] = fmt.Sprintf("->%d %s %s", p.NodePort, protocol, algorithm)
-	}
-	m.members = e.membersOf(s)
-	if m.deny && (e.vpc || m.internal) {
-		m.members = nil
-	}
-	return m
-}
-
-// membersOf are the names of the VMs that serve a Service.
-func (e *explorer) membersOf(s *corev1.Service) []string {
-	nodes, err := e.kube.CoreV1().Nodes().List(e.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil
-	}
-	network, owner := map[string]string{"net": "k8s-net", "vpc": "tier", "project": "k8s-net"}[e.place], "k8s"
-	if n := annotated(s, "network"); n != "" {
-		network = n
-	}
-	if annotated(s, "project") == "dev" {
-		owner, network = "dev", "project-net"
-	}
-	objects := e.Objects()
-	netID := e.networkID(network)
-	selector := labels.Everything()
-	if v := annotated(s, "node-selector"); v != "" {
-		selector, _ = labels.Parse(v)
-	}
-	local := s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	with := e.nodesWithEndpoints(s)
-	var out []string
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		excluded := n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] == "true" || tainted(n, "ToBeDeletedByClusterAutoscaler")
-		if excluded || !selector.Matches(labels.Set(n.Labels)) || local && !with[n.Name] {
-			continue
-		}
-		for _, vm := range objects.VMs {
-			gone := slices.Contains([]string{"Destroyed", "Expunging"}, vm.State)
-			mine := strings.HasSuffix(n.Spec.ProviderID, vm.ID) && n.Spec.ProviderID != "" || n.Spec.ProviderID == "" && vm.Name == n.Name
-			in := slices.ContainsFunc(vm.NICs, func(c simulator.NICInfo) bool { return c.Network == netID })
-			if !gone && mine && in && vm.Owner == owner {
-				out = append(out, vm.Name)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
-	ready, ending := map[string]bool{}, map[string]bool{}
-	list, err := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).List(e.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		if list.Items[i].Name != s.Name+"-1" {
-			continue
-		}
-		for _, x := range list.Items[i].Endpoints {
-			if ptr.Deref(x.Conditions.Ready, true) {
-				ready[ptr.Deref(x.NodeName, "")] = true
-			} else if ptr.Deref(x.Conditions.Terminating, false) {
-				ending[ptr.Deref(x.NodeName, "")] = true
-			}
-		}
-	}
-	if len(ready) > 0 {
-		return ready
-	}
-	return ending
-}
-
-// exact compares what CloudStack has of a Service that is reconciled with what it asks for.
-func (e *explorer) exact(when string, s *corev1.Service, now snap) {
-	key := s.Namespace + "/" + s.Name
-	m := e.modelOf(s)
-	wrong := func(what, format string, v ...any) {
-		e.report("wrong:"+what, "%s Service %s: %s", when, key, fmt.Sprintf(format, v...))
-	}
-	ip := addressOf(s)
-	if ip == "" {
-		wrong("status", "it is ready and shows no address")
+	if s.DeletionTimestamp != nil {
+		stuck("deletion", "does not go: %v, %v", s.Finalizers, c)
 		return
 	}
-	if named := namedAddress(s); named != "" && named != ip {
-		wrong("address", "it names %s and shows %s", named, ip)
+	records := s.Annotations[annotation.Addresses] + s.Annotations[annotation.Allocation]
+	if !wantsOne(s) {
+		ours := s.Spec.LoadBalancerClass == nil && (servicehelpers.HasLBFinalizer(s) || addressOf(s) != "")
+		if ours || records != "" {
+			stuck("removal", "wants no load balancer, and has %v %s %s", s.Finalizers, addressOf(s), records)
+		}
+		return
 	}
-	if !hasFinalizer(s) {
-		wrong("finalizer", "it has none")
+	switch {
+	case c == nil:
+		stuck("nothing", "was never worked on")
+		return
+	case reconciled(s):
+		e.isServedAsAsked(when, s, now)
+	case c.Reason == string(service.CloudStackError), c.Reason == string(service.Waiting):
+		if !contended(c) {
+			stuck(c.Reason, "is not served: %s", c.Message)
+		}
+	default:
+		e.formerPortsAreClosed(when, s, now)
 	}
-	if len(s.Status.LoadBalancer.Ingress) != 1 || len(s.Status.LoadBalancer.Ingress[0].Ports) != len(s.Spec.Ports) {
-		wrong("status", "its status is %v", s.Status.LoadBalancer)
-	} else {
-		in := s.Status.LoadBalancer.Ingress[0]
-		if h := annotated(s, "hostname"); in.Hostname != h {
-			wrong("status", "it shows host name %q", in.Hostname)
-		}
-		if all, isBool := annotation.Bool(annotated(s, "proxy-protocol")); in.IPMode != nil {
-			any := all || !isBool && annotated(s, "proxy-protocol") != ""
-			if (*in.IPMode == corev1.LoadBalancerIPModeProxy) != any {
-				wrong("status", "it shows mode %s", *in.IPMode)
-			}
-		}
+	if s.Annotations[annotation.Allocation] != "" && !contended(c) {
+		stuck("acquisition", "has a pending acquisition: %s", s.Annotations[annotation.Allocation])
 	}
-	lb := lbName(s.UID)
-	rules := map[int]string{}
-	var sticky []string
-	if m.internal {
-		for i := range now.internal {
-			l := &now.internal[i]
-			if name, _, _ := strings.Cut(l.Name, "-"); name == lb {
-				if l.Address != ip {
-					wrong("address", "rule of port %d is at %s, the status shows %s", l.Port, l.Address, ip)
-				}
-				rules[l.Port] = fmt.Sprintf("->%d tcp %s %v", l.InstancePort, l.Algorithm, e.routed()[l.ID])
-			}
-		}
-	} else {
-		var a *addressSnapshot
-		for _, x := range now.addresses {
-			if x.Address == ip {
-				a = x
-				continue
-			}
-			for i := range x.rules {
-				if name, _, _ := strings.Cut(x.rules[i].Name, "-"); name == lb {
-					wrong("address", "it shows %s and has rule %s on %s", ip, x.rules[i].Name, x.Address)
-				}
-			}
-		}
-		if a == nil {
-			wrong("address", "it shows %s, which is not there", ip)
-			return
-		}
+}
+
+// formerPortsAreClosed checks that a refused Service has no rule for a port that it does not have any more.
+func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now reading) {
+	for _, a := range now.addresses {
 		for i := range a.rules {
 			r := &a.rules[i]
-			if name, _, _ := strings.Cut(r.Name, "-"); name != lb {
-				continue
+			has := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+				return int(p.Port) == r.PublicPort && int(p.NodePort) == r.PrivatePort
+			})
+			if strings.HasPrefix(r.Name, lbName(s.UID)) && !has && !e.noTags {
+				text := "%s Service %s, which is refused (%s), has rule %s to node port %d, which is not its port any more"
+				e.breach(nothingIsLeft, "former port", text, when, keyOf(s), readyCondition(s).Reason, r.Name, r.PrivatePort)
 			}
-			members := append([]string{}, a.members[r.ID]...)
-			protocol := r.Protocol
-			if protocol == "" {
-				protocol = "tcp"
-			}
-			rules[r.PublicPort] = fmt.Sprintf("->%d %s %s %v", r.PrivatePort, protocol, r.Algorithm, members)
-			unlisted := e.masks && len(r.CIDRs) == 0 && !e.vpc // known: a rule that was made while nobody was let in gets no list
-			if !m.deny && !unlisted && !annotation.SameRanges(r.CIDRs, annotation.Strings(m.ranges)) {
-				wrong("cidrs", "rule of port %d lets in %v in place of %v", r.PublicPort, r.CIDRs, m.ranges)
-			}
-			policies, err := e.inspect.ListStickinessPolicies(e.t.Context(), r.ID)
-			if err == nil {
-				var have string
-				for _, p := range policies {
-					have += p.Method + p.Params["expire"]
-				}
-				want := map[string]string{"source": "SourceBased", "lb-cookie": "LbCookie"}[annotated(s, "stickiness")]
-				if o := annotated(s, "stickiness-options"); strings.HasPrefix(o, "expire=") && want == "SourceBased" {
-					want += strings.TrimPrefix(o, "expire=")
-				}
-				if have != want && !(want == "SourceBased" && strings.HasPrefix(have, want)) {
-					sticky = append(sticky, fmt.Sprintf("port %d has stickiness %q, wanted %q", r.PublicPort, have, want))
-				}
-			}
-		}
-		e.exactForwards(s, m, a, wrong)
-		if !e.vpc || a.VPCID == "" {
-			e.exactFirewall(s, m, a, wrong)
-		}
-	}
-	if len(sticky) > 0 {
-		wrong("sticky", "%v", sticky)
-	}
-	want := map[int]string{}
-	for port, text := range m.rules {
-		want[port] = fmt.Sprintf("%s %v", text, append([]string{}, m.members...))
-	}
-	for port, text := range want {
-		if rules[port] != text {
-			wrong("rule", "port %d: %q in place of %q", port, rules[port], text)
-		}
-	}
-	for port := range rules {
-		if want[port] == "" {
-			wrong("rule", "port %d has a rule: %s", port, rules[port])
-		}
-	}
-	if !m.internal {
-		for i := range now.internal {
-			if name, _, _ := strings.Cut(now.internal[i].Name, "-"); name == lb {
-				wrong("internal", "it is not internal and has %s at %s", now.internal[i].Name, now.internal[i].Address)
-			}
-		}
-	} else {
-		for _, x := range now.addresses {
-			for i := range x.rules {
-				if name, _, _ := strings.Cut(x.rules[i].Name, "-"); name == lb {
-					wrong("internal", "it is internal and has rule %s on %s", x.rules[i].Name, x.Address)
-				}
-			}
-		}
-	}
-	e.exactACL(s, m, now, wrong)
-}
-
-type wrongFunc func(what, format string, v ...any)
-
-func (e *explorer) exactForwards(s *corev1.Service, m model, a *addressSnapshot, wrong wrongFunc) {
-	have := map[string][]cloudstack.PortForwarding{}
-	for i := range a.forwards {
-		f := a.forwards[i]
-		e.mu.Lock()
-		_, foreign := e.protected[f.ID]
-		e.mu.Unlock()
-		tag := f.Tags[plan.TagServiceUID]
-		k := portKey(f.Protocol, f.StartPort)
-		_, wanted := m.forwards[k]
-		if foreign || tag != "" && tag != string(s.UID) || tag == "" && !wanted {
-			continue
-		}
-		have[k] = append(have[k], f)
-	}
-	for k, nodePort := range m.forwards {
-		list := have[k]
-		if len(m.members) == 0 {
-			if len(list) > 0 {
-				wrong("forward", "port %s is forwarded, and nobody serves", k)
-			}
-			continue
-		}
-		if len(list) == 0 {
-			wrong("forward", "port %s is not forwarded", k)
-			continue
-		}
-		var sources []netip.Prefix
-		for _, f := range list {
-			if f.PrivatePort != nodePort {
-				wrong("forward", "port %s leads to port %d in place of %d", k, f.PrivatePort, nodePort)
-			}
-			if !slices.Contains(m.members, f.VMName) {
-				wrong("forward", "port %s leads to %s, which is none of %v", k, f.VMName, m.members)
-			}
-			sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
-		}
-		if a.VPCID == "" {
-			if len(list) != 1 {
-				wrong("forward", "port %s is forwarded %d times", k, len(list))
-			}
-		} else if !annotation.SameRanges(annotation.Strings(sources), annotation.Strings(m.ranges)) {
-			wrong("forward", "port %s lets in %v in place of %v", k, sources, m.ranges)
-		}
-	}
-	for k := range have {
-		if _, ok := m.forwards[k]; !ok {
-			wrong("forward", "port %s is forwarded", k)
 		}
 	}
 }
 
-func (e *explorer) exactFirewall(s *corev1.Service, m model, a *addressSnapshot, wrong wrongFunc) {
-	for _, p := range s.Spec.Ports {
-		var sources []netip.Prefix
-		for i := range a.firewall {
-			f := &a.firewall[i]
-			if strings.EqualFold(f.Protocol, string(p.Protocol)) && f.StartPort <= int(p.Port) && int(p.Port) <= f.EndPort {
-				sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
+// tenantsUseTheirs checks that Services use addresses of other namespaces only where a Service there shares them, and no more
+// addresses than their namespace may have.
+func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now reading) {
+	held := map[string]map[string]bool{}
+	for _, s := range services {
+		ip := addressOf(s)
+		if !wantsOne(s) || ip == "" || !isReady(s) {
+			continue
+		}
+		if held[s.Namespace] == nil {
+			held[s.Namespace] = map[string]bool{}
+		}
+		held[s.Namespace][ip] = true
+		foreign := []string{sourceNAT, foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
+		if slices.Contains(foreign, ip) && e.setup.tenancy == "default" {
+			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when, keyOf(s), ip)
+		}
+		for _, other := range services {
+			alien := addressOf(other) == ip && wantsOne(other) && isReady(other) && other.Namespace < s.Namespace
+			allowed := slices.ContainsFunc(services, func(owner *corev1.Service) bool {
+				return addressOf(owner) == ip && admits(owner, s) && admits(owner, other)
+			})
+			// known: of Services that are made at once, one that names an address gets it although another acquires it meanwhile.
+			if fresh := e.masks && when == "in a fresh world"; alien && !allowed && !fresh {
+				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when, keyOf(s), keyOf(other), ip)
 			}
 		}
-		if !annotation.SameRanges(annotation.Strings(sources), annotation.Strings(m.ranges)) {
-			wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol, annotation.Aggregate(sources), m.ranges)
+	}
+	for namespace, ips := range held {
+		if e.setup.tenancy == "limits" && len(ips) > 2 {
+			e.breach(tenantsAreApart, "limit", "%s namespace %s has %d addresses", when, namespace, len(ips))
+		}
+	}
+	kept := map[string]int{}
+	for _, a := range now.addresses {
+		if namespace, _, ok := strings.Cut(a.Tags[plan.TagKeptBy], "/"); ok {
+			kept[namespace]++
+		}
+	}
+	most, limited := map[string]int{"default": 2, "limits": 1}[e.setup.tenancy]
+	for namespace, n := range kept {
+		if limited && n > most {
+			e.breach(tenantsAreApart, "kept", "%s %d addresses are kept for namespace %s", when, n, namespace)
 		}
 	}
 }
 
-func (e *explorer) exactACL(s *corev1.Service, m model, now snap, wrong wrongFunc) {
-	if !e.vpc {
-		return
-	}
-	tier := "tier"
-	if n := annotated(s, "network"); n != "" {
-		tier = n
-	}
-	list := ""
-	for _, n := range e.Objects().Networks {
-		if n.Name == tier {
-			list = n.ACL
-		}
-	}
-	ports := map[string]bool{}
-	for port := range m.rules {
-		ports[portKey("tcp", port)] = true
-	}
-	for k, nodePort := range m.forwards {
-		protocol, _, _ := strings.Cut(k, "/")
-		ports[portKey(protocol, nodePort)] = true
-	}
-	have := map[string][]netip.Prefix{}
-	for i := range now.acls {
-		x := &now.acls[i]
-		_, uid, ours := plan.ACLOwner(x.Reason)
-		e.mu.Lock()
-		_, foreign := e.protected[x.ID]
-		e.mu.Unlock()
-		if !ours || uid != string(s.UID) || foreign {
-			continue
-		}
-		if x.ListName != list {
-			wrong("acl", "item %d of list %s, and the tier has %s", x.Number, x.ListName, list)
-			continue
-		}
-		for port := x.StartPort; port <= x.EndPort; port++ {
-			k := portKey(x.Protocol, port)
-			have[k] = append(have[k], prefixesOf(strings.Join(x.CIDRs, ","))...)
-		}
-	}
-	if strings.HasPrefix(list, "default_") {
-		return
-	}
-	for k := range ports {
-		if !annotation.SameRanges(annotation.Strings(have[k]), annotation.Strings(m.ranges)) {
-			wrong("acl", "port %s lets in %v in place of %v", k, annotation.Aggregate(have[k]), m.ranges)
-		}
-	}
-	for k := range have {
-		if !ports[k] {
-			wrong("acl", "port %s is let in", k)
-		}
-	}
+// admits reports whether a Service may use the address of another one.
+func admits(owner, s *corev1.Service) bool {
+	with := strings.Split(annotated(owner, "share-with"), ",")
+	return owner.Namespace == s.Namespace || slices.Contains(with, s.Namespace) || slices.Contains(with, "*")
 }
 
 // A fresh world
 
-// compare plays the final objects in a fresh world with a fresh controller, and compares what Services get.
-func (e *explorer) compare(fresh *explorer, final []*corev1.Service) {
+// compareWith plays the final objects with a fresh controller in a fresh world, and compares what Services get.
+func (e *explorer) compareWith(fresh *explorer, final []*corev1.Service) {
+	if err := fresh.becomeLike(e); err != nil {
+		e.breach(harness, "fresh world", "%v", err)
+		return
+	}
 	for _, s := range final {
 		if s.DeletionTimestamp != nil {
 			continue
 		}
 		c := s.DeepCopy()
-		c.Finalizers, c.ResourceVersion = nil, ""
-		c.Status = corev1.ServiceStatus{}
-		for _, name := range []string{annotation.Addresses, annotation.Allocation} {
-			delete(c.Annotations, name)
-		}
+		c.Finalizers, c.ResourceVersion, c.Status = nil, "", corev1.ServiceStatus{}
+		delete(c.Annotations, annotation.Addresses)
+		delete(c.Annotations, annotation.Allocation)
 		if ip := addressOf(s); ip != "" && namedAddress(s) == "" && wantsOne(s) && reconciled(s) {
-			if c.Annotations == nil {
-				c.Annotations = map[string]string{}
-			}
-			c.Annotations[annotation.Address] = ip
+			at(ip)(c)
 		}
 		_, err := fresh.kube.CoreV1().Services(c.Namespace).Create(e.t.Context(), c, metav1.CreateOptions{})
-		if err != nil {
-			e.report("harness", "fresh: %v", err)
-			return
-		}
-		fresh.names[c.UID] = c.Namespace + "/" + c.Name
+		require.NoError(e.t, err)
 		fresh.asked(c)
 	}
 	fresh.start()
-	fresh.pause(45 * time.Minute)
+	fresh.pass(45 * time.Minute)
+
 	for _, was := range final {
-		if was.DeletionTimestamp != nil || !wantsOne(was) {
-			continue
-		}
-		key := was.Namespace + "/" + was.Name
-		is := fresh.find(key)
-		if is == nil {
-			continue
-		}
-		a, b := readyCondition(was), readyCondition(is)
-		switch {
-		case a == nil || b == nil:
-			e.report("order:nothing", "Service %s has condition %v, and in a fresh world %v", key, a, b)
-		case reconciled(was) && reconciled(is):
-		case contended(a) || contended(b):
-		case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged): // there an address tells the network, and the project
-		case a.Reason == b.Reason && !reconciled(was) == !reconciled(is), a.Reason == b.Reason && a.Reason == string(plan.ReasonNoBackends):
-		case reconciled(was) != reconciled(is) || a.Reason != b.Reason:
-			e.report("order:"+a.Reason+"/"+b.Reason, "Service %s is %s (%s), and in a fresh world %s (%s)", key, a.Reason, a.Message, b.Reason, b.Message)
+		is := fresh.find(keyOf(was))
+		if wantsOne(was) && is != nil {
+			e.compareServices(was, is)
 		}
 	}
 	fresh.settled("in a fresh world")
 	fresh.stopLife()
-	for _, b := range fresh.bad {
-		e.report("fresh/"+b.kind, "%s", b.text)
+	for _, b := range fresh.breaches {
+		e.breach(likeFresh, b.kind, "%s", b.text)
 	}
 }
 
-// likeEnd makes the nodes, endpoints and VMs of a fresh world those of another one at its end.
-func (e *explorer) likeEnd(of *explorer) error {
+func (e *explorer) compareServices(was, is *corev1.Service) {
+	a, b := readyCondition(was), readyCondition(is)
+	if a == nil || b == nil {
+		e.breach(likeFresh, "nothing", "Service %s has condition %v, and in a fresh world %v", keyOf(was), a, b)
+		return
+	}
+	same := reconciled(was) == reconciled(is)
+	switch {
+	case same && (reconciled(was) || a.Reason == b.Reason):
+	case contended(a), contended(b):
+	case a.Reason == b.Reason && a.Reason == string(plan.ReasonNoBackends):
+	case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged):
+		// Here an address tells the network, and the project.
+	default:
+		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was), a.Message, b.Reason, b.Message)
+	}
+}
+
+// becomeLike makes the nodes, endpoints and VMs of a fresh world those of another one at its end.
+func (e *explorer) becomeLike(other *explorer) (err error) {
 	ctx := e.t.Context()
-	nodes, err := e.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range nodes.Items {
-		err = errors.Join(err, e.kube.CoreV1().Nodes().Delete(ctx, nodes.Items[i].Name, metav1.DeleteOptions{}))
-	}
-	there := map[string]string{}
-	for _, vm := range of.Objects().VMs {
-		if !slices.Contains([]string{"Destroyed", "Expunging", "Error"}, vm.State) {
-			there[vm.Name] = vm.State
-		}
+	for _, n := range e.setup.nodes {
+		err = errors.Join(err, e.kube.CoreV1().Nodes().Delete(ctx, n, metav1.DeleteOptions{}))
 	}
 	for _, vm := range e.Objects().VMs {
-		switch there[vm.Name] {
-		case "":
-			_, herr := e.hand("destroyVirtualMachine", "id", vm.ID, "expunge", "true")
-			err = errors.Join(err, herr)
-		case "Stopped":
-			_, herr := e.hand("stopVirtualMachine", "id", vm.ID, "forced", "true")
-			err = errors.Join(err, herr)
+		was := other.machine(vm.Name)
+		var herr error
+		switch {
+		case was == nil:
+			_, herr = e.hand("destroyVirtualMachine", "id", vm.ID, "expunge", "true")
+		case was.State == "Stopped":
+			_, herr = e.hand("stopVirtualMachine", "id", vm.ID, "forced", "true")
 		}
+		err = errors.Join(err, herr)
 	}
-	ids := map[string]bool{}
-	for _, vm := range of.Objects().VMs {
-		ids[vm.ID] = !slices.Contains([]string{"Destroyed", "Expunging", "Error"}, vm.State)
-	}
-	nodes, lerr := of.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, lerr := other.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	err = errors.Join(err, lerr)
 	for i := range nodes.Items {
 		n := nodes.Items[i].DeepCopy()
 		n.ResourceVersion = ""
-		if at := strings.LastIndexByte(n.Spec.ProviderID, '/'); at >= 0 && ids[n.Spec.ProviderID[at+1:]] {
+		if vm := other.machine(n.Name); vm != nil && isVMOf(n, vm) {
 			n.Spec.ProviderID = "" // the VM of this name has another id here
 		} else if n.Spec.ProviderID != "" {
 			n.Spec.ProviderID = "external-cloudstack://00000000-0000-4000-8000-00000000dead"
@@ -1398,7 +1279,7 @@ func (e *explorer) likeEnd(of *explorer) error {
 		_, cerr := e.kube.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 		err = errors.Join(err, cerr)
 	}
-	endpoints, lerr := of.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	endpoints, lerr := other.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	err = errors.Join(err, lerr)
 	for i := range endpoints.Items {
 		s := endpoints.Items[i].DeepCopy()
@@ -1406,12 +1287,10 @@ func (e *explorer) likeEnd(of *explorer) error {
 		_, cerr := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 		err = errors.Join(err, cerr)
 	}
-	if e.place == "vpc" {
-		for _, n := range of.Objects().Networks {
-			for _, own := range e.Objects().Networks {
-				if own.Name == n.Name && own.ACL != n.ACL {
-					e.aclList(n.Name, n.ACL)
-				}
+	for _, n := range other.Objects().Networks {
+		for _, own := range e.Objects().Networks {
+			if e.vpc && own.Name == n.Name && own.ACL != n.ACL {
+				err = errors.Join(err, e.replaceACLList(n.Name, n.ACL))
 			}
 		}
 	}

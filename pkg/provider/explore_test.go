@@ -7,12 +7,12 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand"
 	randv2 "math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,6 +26,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
 // TestExplore plays random histories of the whole controller in virtual time, and checks what must be true at each moment and
@@ -33,116 +35,166 @@ import (
 //
 //	SEEDS=1-100     the histories of these seeds
 //	MINUTES=10      no new history after this time
-//	HISTORY=FILE    one history from a file instead; its trace is printed
-//	SHRINK=KIND     makes that history short while this violation stays; of seeds, the first violation is shrunk unless SHRINK=0
+//	HISTORY=FILE    the scenarios of a file instead; what happens is printed
+//	SHRINK=KIND     makes such a scenario short while it breaks this promise; of seeds, the first breach is shrunk unless SHRINK=0
 //	MASKS=0         reports what is known, too
 func TestExplore(t *testing.T) {
-	masks := os.Getenv("MASKS") != "0"
 	if file := os.Getenv("HISTORY"); file != "" {
-		replay(t, file)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all, err := script.Parse(string(text))
+		require.NoError(t, err)
+		for i := range all {
+			t.Run(all[i].Name, func(t *testing.T) { replay(t, historyOf(&all[i])) })
+		}
 		return
 	}
-	first, last := 1, 20
-	if seeds := os.Getenv("SEEDS"); seeds != "" {
-		from, to, many := strings.Cut(seeds, "-")
-		first, _ = strconv.Atoi(from)
-		if last = first; many {
-			last, _ = strconv.Atoi(to)
-		}
+	first, last, many := strings.Cut(cmp.Or(os.Getenv("SEEDS"), "1-20"), "-")
+	from, err := strconv.ParseUint(first, 10, 64)
+	require.NoError(t, err, "SEEDS")
+	to := from
+	if many {
+		to, err = strconv.ParseUint(last, 10, 64)
+		require.NoError(t, err, "SEEDS")
 	}
 	minutes, _ := strconv.Atoi(os.Getenv("MINUTES"))
-	begun, seeds, steps := time.Now(), 0, 0
-	for seed := first; seed <= last; seed++ {
-		if minutes > 0 && time.Since(begun) > time.Duration(minutes)*time.Minute {
-			break
-		}
-		h := generate(uint64(seed))
-		fmt.Printf("seed %d\n", seed) // where a goroutine stays, the process ends
-		bad, _ := playHistory(t, h, false, masks)
-		seeds++
+
+	begun, steps, seed := time.Now(), 0, from
+	for ; seed <= to && (minutes == 0 || time.Since(begun) < time.Duration(minutes)*time.Minute); seed++ {
+		h := generate(seed)
 		steps += len(h.steps)
-		if len(bad) == 0 {
-			continue
-		}
-		t.Errorf("seed %d breaks promises; to play it again: make explore SEEDS=%d", seed, seed)
-		for _, b := range bad {
-			t.Logf("%s", b)
-		}
-		if os.Getenv("SHRINK") != "0" {
-			t.Logf("the shortest history for %s; to play it: make explore HISTORY=FILE\n%s", bad[0].kind, shrink(t, h, bad[0].kind, masks))
+		fmt.Printf("seed %d\n", seed) // a goroutine that stays ends the process
+		if out := play(t, h, false); len(out.breaches) > 0 {
+			t.Errorf("seed %d breaks promises. To play it again: make explore SEEDS=%d", seed, seed)
+			explain(t, h, out)
 		}
 	}
-	t.Logf("%d seeds, %d steps, %s", seeds, steps, time.Since(begun).Round(time.Second))
+	t.Logf("%d seeds, %d steps, %s", seed-from, steps, time.Since(begun).Round(time.Second))
 }
 
-// replay plays a history from a file, and prints what happens.
-func replay(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	h := parseHistory(string(text))
-	bad, trace := playHistory(t, h, true, os.Getenv("MASKS") == "1")
-	fmt.Println(strings.Join(trace, "\n"))
-	for _, b := range bad {
+// explain prints what is wrong, and the shortest history for the first of it.
+func explain(t *testing.T, h history, out played) {
+	t.Helper()
+	for _, b := range out.breaches {
+		t.Logf("%s", b)
+	}
+	if os.Getenv("SHRINK") == "0" {
+		return
+	}
+	kind := out.breaches[0].kind
+	short := shrink(h, func(h history) bool { return play(t, h, false).breaks(kind) })
+	t.Logf("the shortest history for %q. To play it: make explore HISTORY=FILE\n%s", kind, short)
+}
+
+// replay plays one history, and prints what happens.
+func replay(t *testing.T, h history) {
+	t.Helper()
+	out := play(t, h, true)
+	fmt.Println(strings.Join(out.lines, "\n"))
+	for _, b := range out.breaches {
 		t.Errorf("%s", b)
 	}
 	if kind := os.Getenv("SHRINK"); kind != "" {
-		fmt.Printf("the shortest history for %s:\n%s", kind, shrink(t, h, kind, false))
+		short := shrink(h, func(h history) bool { return play(t, h, true).breaks(kind) })
+		fmt.Printf("the shortest history for %q:\n%s", kind, short)
 	}
 }
 
-// TestHistories plays the histories of testdata. One that is not mended yet names what it breaks in a line "# known: ...".
+// Histories that once broke a promise. One whose fault is not mended names what it breaks, after "# known: ".
 func TestHistories(t *testing.T) {
-	files, err := filepath.Glob("testdata/histories/*.txt")
+	all, err := script.Find("explored", "")
 	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			var known []string
-			for line := range strings.Lines(string(text)) {
-				if list, ok := strings.CutPrefix(strings.TrimSpace(line), "# known: "); ok {
-					known = strings.Fields(list)
-				}
+	for i := range all {
+		t.Run(all[i].Name, func(t *testing.T) {
+			list, isKnown := strings.CutPrefix(all[i].About, "known: ")
+			var known, broken []string
+			if isKnown {
+				known = strings.Split(list, "; ")
 			}
-			bad, _ := playHistory(t, parseHistory(string(text)), false, false)
-			var kinds []string
-			for _, b := range bad {
-				kinds = append(kinds, b.kind)
+			for _, b := range play(t, historyOf(&all[i]), true).breaches {
+				broken = append(broken, b.kind)
 				if !slices.Contains(known, b.kind) {
 					t.Errorf("%s", b)
 				}
 			}
-			for _, k := range known {
-				assert.Contains(t, kinds, k, "it is mended: remove it from the line # known of %s", file)
+			for _, kind := range known {
+				assert.Contains(t, broken, kind, "it is mended: remove it from the line \"# known\" in table/explored.txt")
 			}
 		})
 	}
 }
 
-func (b breach) String() string {
-	return fmt.Sprintf("%s (step %d, %s): %.500s", b.kind, b.step, b.at.Round(time.Millisecond), b.text)
+// A history replays to the same calls.
+func TestReplaysAreExact(t *testing.T) {
+	for _, seed := range []uint64{1, 4, 9} {
+		h := generate(seed)
+		assert.Equal(t, play(t, h, false).lines, play(t, h, false).lines, "seed %d", seed)
+	}
 }
 
-// logBuffer keeps what the controllers log.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+// historyOf returns the history of a scenario.
+func historyOf(s *script.Scenario) (h history) {
+	settings := []string{"world", "nodes", "tenancy", "latency", "seed", "controllers", "config", "second-cluster"}
+	for _, step := range s.Steps {
+		switch {
+		case step.Expect:
+		case slices.Contains(settings, step.Verb) && len(h.steps) == 0:
+			h.setup = append(h.setup, step.Line)
+		default:
+			h.steps = append(h.steps, step.Line)
+		}
+	}
+	return h
 }
 
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
+// stepsOf reads lines of a history.
+func stepsOf(t *testing.T, lines []string) []script.Step {
+	t.Helper()
+	all, err := script.Parse("== history\n" + strings.Join(lines, "\n") + "\nexpect promises\n")
+	require.NoError(t, err)
+	steps := all[0].Steps
+	return steps[:len(steps)-1]
 }
 
-func (l *logBuffer) take() string {
-	klog.Flush()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := l.buf.String()
-	l.buf.Reset()
-	return text
+// played is what happened in a history.
+type played struct {
+	breaches []breach
+	lines    []string
+}
+
+func (p played) breaks(kind string) bool {
+	return slices.ContainsFunc(p.breaches, func(b breach) bool { return b.kind == kind })
+}
+
+// play plays a history in a bubble of its own. With all, Events are part of the log, and what is known is reported.
+//
+// What decides by chance has a seed here; a single processor, and the turns of calls and events (see turn), order what happens
+// at the same time.
+func play(t *testing.T, h history, all bool) (out played) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer uuid.SetRand(nil)
+	ok := t.Run("history", func(t *testing.T) {
+		log := recordLog(t)
+		synctest.Test(t, func(t *testing.T) {
+			e := newExplorer(t, h, false)
+			e.trace, e.masks, e.log = all, !all && os.Getenv("MASKS") != "0", log
+			defer func() { out = played{e.breaches, e.lines} }()
+			// Only now: the worlds of a process are parsed once.
+			rand.Seed(1) //nolint:staticcheck // apimachinery's jitter has no other source
+			uuid.SetRand(randv2.NewChaCha8([32]byte{}))
+			e.play(stepsOf(t, h.steps))
+			if final := e.finish(); len(e.breaches) == 0 {
+				fresh := newExplorer(t, h, true)
+				fresh.masks = e.masks
+				e.compareWith(fresh, final)
+			}
+		})
+	})
+	if !ok && len(out.breaches) == 0 {
+		out.breaches = []breach{{kind: string(harness), text: "see above"}}
+	}
+	return out
 }
 
 // recordLog sends klog's output to a buffer until the end of the test.
@@ -161,91 +213,24 @@ func recordLog(t *testing.T) *logBuffer {
 	return out
 }
 
-// playHistory plays a history in a bubble of its own.
-func playHistory(t *testing.T, h history, verbose, masks bool) (bad []breach, trace []string) {
-	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	rand.Seed(1) //nolint:staticcheck // apimachinery's jitter has no other source
-	uuid.SetRand(randv2.NewChaCha8([32]byte{}))
-	defer uuid.SetRand(nil)
-	ok := t.Run("history", func(t *testing.T) {
-		log := recordLog(t)
-		synctest.Test(t, func(t *testing.T) {
-			e := newExplorer(t, h, false)
-			e.verbose, e.masks, e.log = verbose, masks, log
-			defer func() {
-				bad, trace = e.bad, e.trace
-			}()
-			e.play()
-			final := e.finish()
-			if len(e.bad) > 0 {
-				return
-			}
-			fresh := newExplorer(t, h, true)
-			fresh.masks = masks
-			if err := fresh.likeEnd(e); err != nil {
-				e.report("harness", "fresh world: %v", err)
-				return
-			}
-			e.compare(fresh, final)
-			if verbose && len(fresh.bad) > 0 {
-				e.trace = append(e.trace, "--- the fresh world")
-				e.trace = append(e.trace, fresh.trace...)
-			}
-		})
-	})
-	if !ok && !slices.ContainsFunc(bad, func(v breach) bool { return v.kind == "failed" }) {
-		bad = append(bad, breach{kind: "failed", text: "the test itself failed"})
-	}
-	return bad, trace
+// logBuffer keeps what the controllers log.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
-// shrink drops steps, and words of steps, while the history still fails in the same way.
-func shrink(t *testing.T, h history, kind string, masks bool) history {
-	t.Helper()
-	left := 160
-	fails := func(h history) bool {
-		if left--; left < 0 {
-			return false
-		}
-		bad, _ := playHistory(t, h, false, masks)
-		return slices.ContainsFunc(bad, func(v breach) bool { return v.kind == kind })
-	}
-	for size := max(1, len(h.steps)/2); size >= 1; size /= 2 {
-		for at := 0; at < len(h.steps); {
-			end := min(len(h.steps), at+size)
-			shorter := history{h.world, slices.Concat(h.steps[:at], h.steps[end:])}
-			if fails(shorter) {
-				h = shorter
-			} else {
-				at = end
-			}
-		}
-	}
-	// Words of changes of Services, and of the world.
-	for i := range h.steps {
-		w := strings.Fields(h.steps[i])
-		if w[0] != "create" && w[0] != "edit" {
-			continue
-		}
-		for at := 3; at < len(w); {
-			fewer := slices.Delete(slices.Clone(w), at, at+1)
-			next := history{h.world, slices.Clone(h.steps)}
-			next.steps[i] = strings.Join(fewer, " ")
-			if fails(next) {
-				h, w = next, fewer
-			} else {
-				at++
-			}
-		}
-	}
-	for at := 1; at < len(h.world); {
-		next := history{slices.Delete(slices.Clone(h.world), at, at+1), h.steps}
-		if fails(next) {
-			h = next
-		} else {
-			at++
-		}
-	}
-	return h
+// Write implements io.Writer.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// take returns what was logged since the last take.
+func (l *logBuffer) take() string {
+	klog.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.buf.Reset()
+	return l.buf.String()
 }

@@ -262,7 +262,7 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	env := sc.begin(t, withSlowJobs)
 	remove := func() {}
 	if p.kill {
-		env.killer.arm(p.command, p.nth, p.kind == simulator.FaultLostAnswer)
+		env.process.DieAt(func(call string) bool { return call == p.command }, p.nth, p.kind == simulator.FaultLostAnswer)
 	} else {
 		remove = env.Inject(simulator.Fault{Command: p.command, Nth: p.nth, Kind: p.kind})
 	}
@@ -271,7 +271,7 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 		require.Positive(t, f.Hits, "%s was not hit", f.Fault)
 	}
 	if p.kill {
-		require.True(t, env.killer.isDead(), "the call at which the process is killed was not made")
+		require.True(t, env.process.Dead(), "the call at which the process is killed was not made")
 		require.Error(t, err, "a dead process does not succeed")
 		env.restart()
 		time.Sleep(time.Second) // jobs under way end

@@ -89,7 +89,7 @@ func Load() ([]Scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := parse(string(raw))
+		list, err := Parse(string(raw))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
@@ -120,8 +120,8 @@ type row struct {
 	values map[string]string
 }
 
-// parse reads a file.
-func parse(text string) ([]Scenario, error) {
+// Parse reads a file.
+func Parse(text string) ([]Scenario, error) {
 	var all []Scenario
 	for i, section := range strings.Split("\n"+text, "\n== ") {
 		if i == 0 {

@@ -1,0 +1,311 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process is a process of the controller as a test treats it: it is killed at one of its calls or fenced, the API
+// server fails its writes, and it learns of changes late. Several processes may use one API server.
+package process
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
+)
+
+// Errors of calls that do not arrive.
+var (
+	ErrKilled = errors.New("the process was killed")
+	ErrFenced = errors.New("the process does not lead")
+)
+
+// Failure is how the API server fails a write.
+type Failure string
+
+// Failures of writes.
+const (
+	Conflict Failure = "conflict" // somebody else's write was first
+	Broken   Failure = "error"    // the write did not happen
+	Lost     Failure = "lost"     // the write happened, its answer does not arrive
+)
+
+// Process is one process of the controller.
+type Process struct {
+	// Kube is the API server as the process reaches it.
+	Kube *fake.Clientset
+	// Before and After are called around each request that reaches the API server. They may be nil.
+	Before func(clienttesting.Action)
+	After  func(clienttesting.Action, runtime.Object)
+	// Delay returns how late an event of a watch arrives. It may be nil.
+	Delay func(resource string, event watch.Event) time.Duration
+
+	server *fake.Clientset
+	ctx    context.Context //nolint:containedctx // the life of the process
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	dead     bool
+	fenced   bool
+	counts   func(call string) bool // the calls of which one is the last
+	left     int                    // of these calls, the last one included; 0: the process is not killed
+	after    bool                   // the last call arrives, its answer does not
+	failure  Failure
+	failures int                      // writes that still fail
+	held     map[string]chan struct{} // closed when the watches of a resource go on
+}
+
+// New returns a process that has just started.
+func New(ctx context.Context, server *fake.Clientset) *Process {
+	p := &Process{Kube: fakekube.New().Clientset, server: server, held: map[string]chan struct{}{}}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	p.Kube.ReactionChain, p.Kube.WatchReactionChain = nil, nil
+	p.Kube.AddReactor("*", "*", p.request)
+	p.Kube.AddWatchReactor("*", p.watch)
+	return p
+}
+
+// Context ends when the process is killed.
+func (p *Process) Context() context.Context { return p.ctx }
+
+// Kill ends the process: its context ends, and no call of it arrives any more. What it has submitted goes on.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.cancel()
+}
+
+// Dead reports whether the process was killed.
+func (p *Process) Dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// Fence takes the leadership from the process.
+func (p *Process) Fence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fenced = true
+}
+
+// Fenced reports whether the process has lost the leadership.
+func (p *Process) Fenced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fenced
+}
+
+// WriteGate refuses writes of a process that does not lead, as the controller's own gate does.
+func (p *Process) WriteGate() (func(), error) {
+	switch {
+	case p.Dead():
+		return nil, ErrKilled
+	case p.Fenced():
+		return nil, ErrFenced
+	}
+	return func() {}, nil
+}
+
+// DieAt makes the n-th call that counts the last one of the process. With after, that call arrives and its answer does not.
+// Calls of the API server are called "kube VERB RESOURCE". 0 for n spares the process.
+func (p *Process) DieAt(counts func(call string) bool, n int, after bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts, p.left, p.after = counts, n, after
+}
+
+// Doomed reports whether the process dies at a call to come.
+func (p *Process) Doomed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left > 0
+}
+
+// Call makes a call, unless the process is dead or dies before it.
+func (p *Process) Call(call string, send func() error) error {
+	p.mu.Lock()
+	last := false
+	if p.left > 0 && !p.dead && p.counts(call) {
+		p.left--
+		last = p.left == 0
+	}
+	lost := p.dead || last && !p.after
+	p.mu.Unlock()
+
+	if last {
+		defer p.Kill()
+	}
+	if lost {
+		return ErrKilled
+	}
+	err := send()
+	if last {
+		return ErrKilled
+	}
+	return err
+}
+
+// FailWrites makes the API server fail the next n writes of the process.
+func (p *Process) FailWrites(how Failure, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failure, p.failures = how, n
+}
+
+// Failing reports whether writes to come fail.
+func (p *Process) Failing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failures > 0
+}
+
+// Hold keeps changes of a resource from the process until Resume.
+func (p *Process) Hold(resource string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[resource] == nil {
+		p.held[resource] = make(chan struct{})
+	}
+}
+
+// Held reports whether changes of a resource are kept from the process.
+func (p *Process) Held() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held) > 0
+}
+
+// Resume delivers the changes that were held.
+func (p *Process) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.held {
+		close(h)
+	}
+	clear(p.held)
+}
+
+// request passes a request of the process on to the API server. Events are not fenced, and do not fail.
+func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Object, err error) {
+	verb, resource := a.GetVerb(), a.GetResource().Resource
+	write := !slices.Contains([]string{"get", "list", "watch"}, verb) && resource != "events"
+	if write && p.Fenced() {
+		return true, nil, ErrFenced
+	}
+	err = p.Call(strings.Join([]string{"kube", verb, resource}, " "), func() error {
+		if err := p.fails(a, write, Conflict, Broken); err != nil {
+			return err
+		}
+		if p.Before != nil {
+			p.Before(a)
+		}
+		obj, err = p.server.Invokes(a, nil)
+		if err != nil {
+			return err
+		}
+		if p.After != nil {
+			p.After(a, obj)
+		}
+		return p.fails(a, write, Lost)
+	})
+	return true, obj, err
+}
+
+// fails returns the error of a write that is to fail in one of these ways.
+func (p *Process) fails(a clienttesting.Action, write bool, ways ...Failure) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !write || p.failures == 0 || !slices.Contains(ways, p.failure) {
+		return nil
+	}
+	p.failures--
+	switch p.failure {
+	case Conflict:
+		return apierrors.NewConflict(schema.GroupResource{Resource: a.GetResource().Resource}, "injected", errors.New("injected"))
+	case Lost:
+		return apierrors.NewTimeoutError("injected", 1)
+	default:
+		return apierrors.NewInternalError(errors.New("injected"))
+	}
+}
+
+// watch begins a watch whose events pass through the process.
+func (p *Process) watch(a clienttesting.Action) (bool, watch.Interface, error) {
+	if p.Dead() {
+		return true, nil, ErrKilled
+	}
+	from, err := p.server.InvokesWatch(a)
+	if err != nil {
+		return true, nil, err
+	}
+	w := &lateWatch{from: from, out: make(chan watch.Event), quit: make(chan struct{})}
+	go p.deliver(w, a.GetResource().Resource)
+	return true, w, nil
+}
+
+// lateWatch is a watch whose events arrive late.
+type lateWatch struct {
+	from watch.Interface
+	out  chan watch.Event
+	quit chan struct{}
+	once sync.Once
+}
+
+// ResultChan implements watch.Interface.
+func (w *lateWatch) ResultChan() <-chan watch.Event { return w.out }
+
+// Stop implements watch.Interface.
+func (w *lateWatch) Stop() {
+	w.once.Do(func() {
+		close(w.quit)
+		w.from.Stop()
+	})
+}
+
+// deliver passes events on, in their order, after their delay and while their resource is not held.
+func (p *Process) deliver(w *lateWatch, resource string) {
+	defer close(w.out)
+	for {
+		var event watch.Event
+		select {
+		case <-w.quit:
+			return
+		case e, ok := <-w.from.ResultChan():
+			if !ok {
+				return
+			}
+			event = e
+		}
+		if p.Delay != nil {
+			time.Sleep(p.Delay(resource, event))
+		}
+
+		p.mu.Lock()
+		held := p.held[resource]
+		p.mu.Unlock()
+		if held != nil {
+			select {
+			case <-w.quit:
+				return
+			case <-held:
+			}
+		}
+
+		select {
+		case <-w.quit:
+			return
+		case w.out <- event:
+		}
+	}
+}
