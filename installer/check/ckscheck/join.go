@@ -14,7 +14,8 @@ import (
 )
 
 // Join reads the facts for adding VMs as workers.
-func (r *Reader) Join(ctx context.Context, k *cloudapi.KubernetesCluster, vms []cloudstack.VirtualMachine) (*Facts, error) {
+func (r *Reader) Join(ctx context.Context, k *cloudapi.KubernetesCluster, vms []cloudstack.VirtualMachine) (*Facts,
+	error) {
 	f, err := r.read(ctx, k, SubjectVersions, SubjectOfferings)
 	if err != nil {
 		return nil, err
@@ -38,15 +39,16 @@ func (r *Reader) Join(ctx context.Context, k *cloudapi.KubernetesCluster, vms []
 	return f, nil
 }
 
-// Join decides whether VMs can become workers of f.Cluster. CloudStack gives up on a VM without the requirements of its documentation
-// after it has changed the rules of the network.
+// Join decides whether VMs can become workers of f.Cluster. CloudStack gives up on a VM without the requirements
+// of its documentation after it has changed the rules of the network.
 func Join(f *Facts) []Finding {
 	return f.check(func(c *check) {
 		v := c.version(c.Cluster.VersionID)
 		for i := range c.Joining {
 			c.join(&c.Joining[i], v)
 		}
-		c.add(Warning, "node-key", "user cloud of the VMs", "put it there, and install what CloudStack's documentation lists for templates of CKS",
+		c.add(Warning, "node-key", "user cloud of the VMs",
+			"put it there, and install what CloudStack's documentation lists for templates of CKS",
 			"CloudStack logs in by SSH, and it does not show whether ~/.ssh/authorized_keys has the public key of its management server")
 	})
 }
@@ -58,13 +60,15 @@ func (c *check) join(vm *cloudstack.VirtualMachine, v *cloudapi.KubernetesVersio
 	}
 	inNetwork := func(n cloudstack.NIC) bool { return n.NetworkID == c.Cluster.NetworkID }
 	if !slices.ContainsFunc(vm.NICs, inNetwork) {
-		c.add(Error, "vm-network", object, "add a NIC in that network to the VM", "it has none in the cluster's network %s", c.Cluster.NetworkName)
+		c.add(Error, "vm-network", object, "add a NIC in that network to the VM", "it has none in the cluster's network %s",
+			c.Cluster.NetworkName)
 	}
 	if o := c.offering(vm.ServiceOfferingID); o != nil && !large(o, v) {
 		c.add(Error, "vm-small", object, larger(v), "its offering %s has %s", o.Name, size(o))
 	}
 	if disk, known := c.RootDisks[vm.ID]; known && disk < defaultDiskGiB<<30 {
-		c.add(Error, "vm-small", object, fmt.Sprintf("make the root disk at least %d GiB large", defaultDiskGiB), "its root disk has %d GiB", disk>>30)
+		c.add(Error, "vm-small", object, fmt.Sprintf("make the root disk at least %d GiB large", defaultDiskGiB),
+			"its root disk has %d GiB", disk>>30)
 	}
 }
 
@@ -72,11 +76,14 @@ func (c *check) join(vm *cloudstack.VirtualMachine, v *cloudapi.KubernetesVersio
 func Leave(f *Facts) []Finding {
 	return f.check(func(c *check) {
 		if why := c.Unread[SubjectPods]; why != "" {
-			c.add(Error, "node-drain", "cluster "+c.Cluster.Name, "run csccm where the cluster's API server answers; or leave the draining to CloudStack, whose "+
-				"documentation says that it drains the nodes itself", "what runs on the nodes is not known, and they cannot be drained first: %s", why)
+			c.add(Error, "node-drain", "cluster "+c.Cluster.Name,
+				"run csccm where the cluster's API server answers; or leave the draining to CloudStack, whose "+
+					"documentation says that it drains the nodes itself",
+				"what runs on the nodes is not known, and they cannot be drained first: %s", why)
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Lost)) {
-			c.add(Error, "pods-lost", "node "+name, "move these Pods yourself; when the problem is ignored, they are deleted, with the data in their emptyDir volumes",
+			c.add(Error, "pods-lost", "node "+name,
+				"move these Pods yourself; when the problem is ignored, they are deleted, with the data in their emptyDir volumes",
 				"not all of its Pods can move: %s", c.Lost[name])
 		}
 	})

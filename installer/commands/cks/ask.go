@@ -25,8 +25,9 @@ func (s *Service) asks() bool { return s.Interactive && !s.Yes && !s.Structured(
 // nothing is the answer of a person who wants none of what is offered.
 const nothing = "none"
 
-// askWhatIsMissing asks, at a terminal, for the zone and the offering of a new cluster. Whoever leaves the offering open is also
-// offered what flexible clusters have: the templates that are marked for CKS, and the CNI configurations.
+// askWhatIsMissing asks, at a terminal, for the zone and the offering of a new cluster. Whoever leaves the
+// offering open is also offered what flexible clusters have: the templates that are marked for CKS, and the CNI
+// configurations.
 func (t *task) askWhatIsMissing(ctx context.Context) error {
 	open := t.Offering+t.WorkerOffering == ""
 	if !t.asks() {
@@ -77,9 +78,11 @@ func (s *Service) ask(ctx context.Context, flag, help string, choices []string) 
 // asNumber is the variable of CNI configurations that CloudStack fills in itself.
 const asNumber = "AS_NUMBER"
 
-// cni returns the id of the CNI configuration that was named, and the values of its variables: each that it declares is given or asked.
+// cni returns the id of the CNI configuration that was named, and the values of its variables: each that it
+// declares is given or asked.
 func (t *task) cni(ctx context.Context) (id string, values map[string]string, err error) {
-	n, err := named("cni", t.CNI, func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) }, namesOfCNI)
+	n, err := named("cni", t.CNI, func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) },
+		namesOfCNI)
 	if err != nil {
 		return "", nil, err
 	}
@@ -100,7 +103,8 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 			continue
 		}
 		if t.asks() {
-			if values[name], err = t.ask(ctx, "cni-param "+name, "variable "+name+" of CNI configuration "+n.Name, nil); err != nil {
+			if values[name], err = t.ask(ctx, "cni-param "+name, "variable "+name+" of CNI configuration "+n.Name,
+				nil); err != nil {
 				return "", nil, err
 			}
 		}
@@ -109,13 +113,15 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 		}
 	}
 	if len(missing) > 0 {
-		return "", nil, report.Usage(fmt.Sprintf("CNI configuration %s declares %s, without a value", n.Name, strings.Join(missing, ", ")),
+		return "", nil, report.Usage(fmt.Sprintf("CNI configuration %s declares %s, without a value", n.Name,
+			strings.Join(missing, ", ")),
 			"give --cni-param "+strings.Join(missing, "=VALUE --cni-param ")+"=VALUE")
 	}
 	return n.ID, values, nil
 }
 
-// readRegistry reads a registry and its login from a file in the format of docker's config.json. No error quotes the file.
+// readRegistry reads a registry and its login from a file in the format of docker's config.json. No error quotes
+// the file.
 func readRegistry(file string) (r cloudapi.Registry, err error) {
 	if file == "" {
 		return r, nil
@@ -123,7 +129,8 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 	unfit := report.Usage("--registry-file "+file+" does not have the login of exactly one registry",
 		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of ~/.docker/config.json`)
 	if mode, open := credentials.ExposedMode(file); open {
-		return r, report.Usage(fmt.Sprintf("other users may read --registry-file %s (mode %04o)", file, mode), "chmod 600 "+file)
+		return r, report.Usage(fmt.Sprintf("other users may read --registry-file %s (mode %04o)", file, mode),
+			"chmod 600 "+file)
 	}
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {

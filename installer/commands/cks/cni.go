@@ -70,7 +70,8 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	}
 	declared, err := readUserData(text)
 	if err != nil {
-		return report.Usage("--file "+file+": "+err.Error(), "CloudStack appends the file to the user data of the control nodes: a cloud-config whose runcmd installs the network plugin")
+		return report.Usage("--file "+file+": "+err.Error(),
+			"CloudStack appends the file to the user data of the control nodes: a cloud-config whose runcmd installs the network plugin")
 	}
 	l, err := s.CNIConfigs(ctx)
 	if err != nil {
@@ -88,7 +89,8 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 		}
 	}
 	p.Changes = changes{{"variables", "", dash(strings.Join(declared, ", "))}}
-	f := cloudstack.Params{"name": name, "cniconfig": data}.Set("params", strings.Join(declared, ",")).Set("projectid", s.Project)
+	f := cloudstack.Params{"name": name, "cniconfig": data}.Set("params", strings.Join(declared, ",")).Set("projectid",
+		s.Project)
 	return s.call(ctx, p, "registerCniConfiguration", f)
 }
 
@@ -139,7 +141,8 @@ func readUserData(text []byte) (declared []string, err error) {
 	plain := statement.ReplaceAll(expression.ReplaceAll(text, []byte("x")), nil)
 	switch {
 	case base64.StdEncoding.EncodedLen(len(text)) > maxUserData:
-		return nil, fmt.Errorf("it has %d bytes, and CloudStack takes %d", len(text), base64.StdEncoding.DecodedLen(maxUserData))
+		return nil, fmt.Errorf("it has %d bytes, and CloudStack takes %d", len(text),
+			base64.StdEncoding.DecodedLen(maxUserData))
 	case bytes.IndexByte(text, 0) >= 0 || !header.Match(text):
 		return nil, fmt.Errorf("it is no cloud-config user data: its first line must be #cloud-config")
 	}

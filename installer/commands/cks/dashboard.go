@@ -29,8 +29,8 @@ const dashboard = "kubernetes-dashboard"
 // dashboardPath is where a proxy of the API server has it.
 const dashboardPath = "/api/v1/namespaces/" + dashboard + "/services/https:" + dashboard + ":/proxy/"
 
-// Dashboard serves the web dashboard of a cluster on this machine until ctx ends, as kubectl proxy does, but nothing else of the cluster.
-// opened is called with its address.
+// Dashboard serves the web dashboard of a cluster on this machine until ctx ends, as kubectl proxy does, but
+// nothing else of the cluster. opened is called with its address.
 func (s *Service) Dashboard(ctx context.Context, name string, port int, opened func(url string)) error {
 	k, err := s.cluster(ctx, name)
 	if err != nil {
@@ -84,7 +84,8 @@ func hasDashboard(ctx context.Context, kube kubernetes.Interface, name string) e
 	return err
 }
 
-// onlyDashboard proxies requests of this machine to the dashboard, with the rights of the connection, and refuses all others.
+// onlyDashboard proxies requests of this machine to the dashboard, with the rights of the connection, and refuses
+// all others.
 func onlyDashboard(config *rest.Config) (http.Handler, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 
 // addNodes makes VMs, which exist, workers of a cluster.
 func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
-	vms, err := t.API.ListVirtualMachines(ctx, cloudstack.VMQuery{ZoneID: k.ZoneID, ProjectID: t.Project, WithOffering: true})
+	vms, err := t.API.ListVirtualMachines(ctx, cloudstack.VMQuery{ZoneID: k.ZoneID, ProjectID: t.Project,
+		WithOffering: true})
 	if err != nil {
 		return explain("list the VMs", err)
 	}
@@ -41,11 +42,13 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 			return err
 		}
 		if other := ckscheck.ClusterOf(clusters, map[string]bool{vm.ID: true}); other != nil && other.ID != k.ID {
-			return report.Usage(fmt.Sprintf("VM %s is a node of cluster %s; nothing was changed", vm.Name, other.Name), "name VMs that are in no cluster")
+			return report.Usage(fmt.Sprintf("VM %s is a node of cluster %s; nothing was changed", vm.Name, other.Name),
+				"name VMs that are in no cluster")
 		}
 		joining = append(joining, *vm)
 	}
-	t.params["nodeids"] = strings.Join(cloudapi.Names(joining, func(vm *cloudstack.VirtualMachine) string { return vm.ID }), ",")
+	t.params["nodeids"] = strings.Join(cloudapi.Names(joining,
+		func(vm *cloudstack.VirtualMachine) string { return vm.ID }), ",")
 	t.params.Flag("manualupgrade", t.ManualUpgrade).Flag("mountcksisoonvr", t.MountISOOnRouter)
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
 		for i := range joining {
@@ -109,8 +112,9 @@ const drainTimeout = 10 * time.Minute
 func (t *task) drainer(ctx context.Context, kube kubernetes.Interface) *drain.Helper {
 	lose := slices.Contains(t.Ignore, "pods-lost")
 	return &drain.Helper{
-		Ctx: ctx, Client: kube, IgnoreAllDaemonSets: true, Force: lose, DeleteEmptyDirData: lose, GracePeriodSeconds: -1, Timeout: drainTimeout,
-		Out: io.Discard, ErrOut: io.Discard,
+		Ctx: ctx, Client: kube, IgnoreAllDaemonSets: true, Force: lose, DeleteEmptyDirData: lose, GracePeriodSeconds: -1,
+		Timeout: drainTimeout,
+		Out:     io.Discard, ErrOut: io.Discard,
 	}
 }
 
@@ -138,7 +142,8 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 	}
 	t.plan.Changes = append(t.plan.Changes, Change{What: "before that, drain " + name, To: evicted})
 
-	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: func(ctx context.Context, note engine.Note) error {
+	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: func(ctx context.Context,
+		note engine.Note) error {
 		t.Progress.Step("Draining node %s", name)
 		note("cordon and drain node %s", name)
 		h := t.drainer(ctx, kube)

@@ -126,7 +126,8 @@ func TestRemoveNodes(t *testing.T) {
 				require.Zero(t, cloud.Ledger().Count("removeNodesFromKubernetesCluster"))
 				n, err := kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "gpu-1") // the client holds a lock
 				require.NoError(t, err)
-				require.True(t, n.(*corev1.Node).Spec.Unschedulable, "it is cordoned first")
+				node, ok := n.(*corev1.Node)
+				require.True(t, ok && node.Spec.Unschedulable, "it is cordoned first")
 				if tc.stays {
 					return true, nil, context.DeadlineExceeded
 				}

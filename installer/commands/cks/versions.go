@@ -41,12 +41,16 @@ func (o *Options) ValidateVersion(number string) error {
 	switch {
 	case wrong != nil:
 		return report.Usage(fmt.Sprintf("%q is no version of Kubernetes", number), "give three numbers, such as 1.34.1")
-	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"}, u.Scheme) || !strings.HasSuffix(u.Path, ".iso"):
-		return report.Usage(fmt.Sprintf("--url %q is not the http or https URL of an ISO", o.URL), "give the address from which CloudStack's secondary storage VM can load it")
+	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"},
+		u.Scheme) || !strings.HasSuffix(u.Path, ".iso"):
+		return report.Usage(fmt.Sprintf("--url %q is not the http or https URL of an ISO", o.URL),
+			"give the address from which CloudStack's secondary storage VM can load it")
 	case o.Checksum != "" && (sum == nil || len(sum[2]) != digits[sum[1]]):
-		return report.Usage(fmt.Sprintf("--checksum %q is none", o.Checksum), "give {SHA-256} and the output of sha256sum; csccm cks iso prints it")
+		return report.Usage(fmt.Sprintf("--checksum %q is none", o.Checksum),
+			"give {SHA-256} and the output of sha256sum; csccm cks iso prints it")
 	case o.MinCPUs != 0 && o.MinCPUs < minCPUs, o.MinMemoryMiB != 0 && o.MinMemoryMiB < minMemoryMiB:
-		return report.Usage("nodes of every version need 2 CPUs and 2048 MiB", "give --min-cpus and --min-memory at least these, or leave them out")
+		return report.Usage("nodes of every version need 2 CPUs and 2048 MiB",
+			"give --min-cpus and --min-memory at least these, or leave them out")
 	}
 	return nil
 }
@@ -71,12 +75,15 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	f := cloudstack.Params{
 		"semanticversion": number, "url": o.URL,
 		"mincpunumber": strconv.Itoa(max(o.MinCPUs, minCPUs)), "minmemory": strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
-	}.Set("name", o.VersionName).Set("zoneid", zone.ID).Set("checksum", o.Checksum).Set("arch", o.Arch).Flag("directdownload", o.DirectDownload)
-	p.Changes = changes{}.add("ISO", "", o.URL, false).add("checksum", "", o.Checksum, o.Checksum == "").add("zone", "", zone.Name, zone.Name == "").
+	}.Set("name", o.VersionName).Set("zoneid", zone.ID).Set("checksum", o.Checksum).Set("arch",
+		o.Arch).Flag("directdownload", o.DirectDownload)
+	p.Changes = changes{}.add("ISO", "", o.URL, false).add("checksum", "", o.Checksum, o.Checksum == "").add("zone", "",
+		zone.Name, zone.Name == "").
 		add("name", "", o.VersionName, o.VersionName == "")
 	if o.Checksum == "" {
 		p.Findings = append(p.Findings, ckscheck.Finding{
-			Code: "no-checksum", Severity: ckscheck.Warning, Object: "ISO " + o.URL, What: "without a checksum CloudStack takes whatever the URL serves",
+			Code: "no-checksum", Severity: ckscheck.Warning, Object: "ISO " + o.URL,
+			What:   "without a checksum CloudStack takes whatever the URL serves",
 			Remedy: "give --checksum",
 		})
 	}
@@ -84,7 +91,8 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	same := func(v cloudapi.KubernetesVersion) bool {
 		return v.Semantic == number && v.ZoneID == zone.ID && (o.VersionName == "" || v.Name == o.VersionName) && (o.Arch == "" || v.Arch == o.Arch)
 	}
-	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error {
+	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context,
+		_ engine.Note) error {
 		return s.awaitISO(ctx, p, zone.ID, same)
 	}}}
 	if i := slices.IndexFunc(all, same); i >= 0 {
@@ -99,7 +107,8 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 const isoReady = "Ready"
 
 // awaitISO waits until CloudStack has loaded the ISO of a version.
-func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string, same func(cloudapi.KubernetesVersion) bool) error {
+func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
+	same func(cloudapi.KubernetesVersion) bool) error {
 	said := ""
 	_, err := engine.Poll(ctx, s.Clock, pollInterval, math.MaxInt64, func() (bool, error) {
 		all, err := s.API.ListKubernetesVersions(ctx, zoneID)
@@ -108,7 +117,8 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string, same fun
 		}
 		i := slices.IndexFunc(all, same)
 		if i < 0 || all[i].ISOState == "" {
-			return false, &report.Error{What: "version " + p.Name + " has no ISO any more", Fix: "csccm cks versions shows what there is"}
+			return false, &report.Error{What: "version " + p.Name + " has no ISO any more",
+				Fix: "csccm cks versions shows what there is"}
 		}
 		p.ID, p.State = all[i].ID, all[i].ISOState
 		if p.State != said {
@@ -173,7 +183,8 @@ func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 	for i := range clusters {
 		if k := &clusters[i]; k.VersionID == v.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
-				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(), What: "it has the version",
+				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(),
+				What:   "it has the version",
 				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name + " keeps new clusters from it",
 			})
 		}

@@ -53,18 +53,21 @@ func listCNIConfigurations(c *wire.Call) (any, error) {
 	}, viewCNIConfig)
 }
 
-// deleteCNIConfiguration deletes a configuration by its id, for any caller (recorded: CloudStack does not check the owner).
+// deleteCNIConfiguration deletes a configuration by its id, for any caller (recorded: CloudStack does not check
+// the owner).
 func deleteCNIConfiguration(c *wire.Call) (any, error) {
 	n := wire.Arg[*store.CNIConfig](c, "id")
 	if n == nil || n.Removed {
 		me := c.Caller.Account
-		missing := wire.Invalid("A UserData with id '%d' does not exist for account %s in specified domain id", c.Refs["id"].ID, me.Name)
+		missing := wire.Invalid("A UserData with id '%d' does not exist for account %s in specified domain id",
+			c.Refs["id"].ID, me.Name)
 		missing.About = []wire.UUIDOf{{UUID: me.Domain.UUID, Description: "domainId"}}
 		return nil, missing
 	}
 	users := func(k *store.KubernetesCluster) bool { return k.CNI == n }
 	if slices.ContainsFunc(c.St.KubernetesClusters.Rows, users) {
-		return nil, wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a cluster was made with")
+		return nil,
+			wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a cluster was made with")
 	}
 	n.Removed = true
 	return wire.Success{Success: true}, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// VMs that join a CloudManaged cluster as workers and leave it again. What happens to an ExternalManaged cluster is recorded; for
-// CloudManaged clusters the requirements and states are those of CloudStack's documentation, and the texts of errors are the
-// simulator's.
+// VMs that join a CloudManaged cluster as workers and leave it again. What happens to an ExternalManaged cluster
+// is recorded; for CloudManaged clusters the requirements and states are those of CloudStack's documentation, and
+// the texts of errors are the simulator's.
 
 func addNodes(c *wire.Call) (*wire.JobSpec, error) {
 	return nodesJob(changeNodes(c, "Failed to add nodes to cluster ID %d due to: %s",
@@ -32,9 +32,10 @@ func nodesJob(spec *wire.JobSpec) *wire.JobSpec {
 	return spec
 }
 
-// changeNodes returns the job that adds or removes nodes. external is why it fails for an ExternalManaged cluster, during the state
-// of the cluster meanwhile.
-func changeNodes(c *wire.Call, failed, external, during string, check func(k *store.KubernetesCluster, v *store.VM) string,
+// changeNodes returns the job that adds or removes nodes. external is why it fails for an ExternalManaged cluster,
+// during the state of the cluster meanwhile.
+func changeNodes(c *wire.Call, failed, external, during string, check func(k *store.KubernetesCluster,
+	v *store.VM) string,
 	change func(w *work, vms []*store.VM, failed func(why string) error),
 ) *wire.JobSpec {
 	k := clusterTarget(c)
