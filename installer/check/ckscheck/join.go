@@ -14,8 +14,9 @@ import (
 )
 
 // Join reads the facts for adding VMs as workers.
-func (r *Reader) Join(ctx context.Context, k *cloudapi.KubernetesCluster, vms []cloudstack.VirtualMachine) (*Facts,
-	error) {
+func (r *Reader) Join(
+	ctx context.Context, k *cloudapi.KubernetesCluster, vms []cloudstack.VirtualMachine,
+) (*Facts, error) {
 	f, err := r.read(ctx, k, SubjectVersions, SubjectOfferings)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (f *Flag) fill() {
 func TestFlagsThatTheReleaseLacks(t *testing.T) {
 	t.Parallel()
 	operations := map[string]Operation{}
-	for _, op := range []Operation{Create, Scale, Upgrade, Start, Stop, Delete} {
+	for _, op := range []Operation{Create, Scale, Upgrade, Start, Stop, Delete, AddNodes, RemoveNodes} {
 		operations[op.name] = op
 	}
 	for _, version := range simulator.Releases() {
@@ -47,7 +47,7 @@ func TestFlagsThatTheReleaseLacks(t *testing.T) {
 			cloud := testenv.NewCloud(t, world)
 			s, _ := serviceOf(t, cloud)
 			refused := 0
-			for _, command := range []string{"create", "scale"} {
+			for _, command := range []string{"create", "scale", "add-nodes", "remove-nodes", "versions-add"} {
 				for i := range (&Options{}).Flags(command) {
 					o := &Options{}
 					flag := o.Flags(command)[i]
@@ -59,7 +59,12 @@ func TestFlagsThatTheReleaseLacks(t *testing.T) {
 						continue
 					}
 					refused++
-					testenv.RequireRefusal(t, s.Run(t.Context(), operations[command], "demo", *o), "too old for --"+flag.Name+" (CloudStack "+flag.Since+"): nothing was changed",
+					if op, ok := operations[command]; ok {
+						err = s.Run(t.Context(), op, "demo", *o)
+					} else {
+						err = s.AddVersion(t.Context(), "1.35.0", o)
+					}
+					testenv.RequireRefusal(t, err, "--"+flag.Name+" (CloudStack "+flag.Since+"): nothing was changed",
 						"upgrade CloudStack", report.ExitCheckFailed)
 					for _, call := range cloud.Ledger().Calls() {
 						require.Equal(t, "listCapabilities", call.Command, flag.Name)
@@ -70,6 +75,10 @@ func TestFlagsThatTheReleaseLacks(t *testing.T) {
 				require.GreaterOrEqual(t, refused, 13)
 				_, err := s.CNIConfigs(t.Context())
 				testenv.RequireRefusal(t, err, "too old for csccm cks cni (CloudStack 4.21)", "upgrade CloudStack", report.ExitCheckFailed)
+				for _, op := range []Operation{AddNodes, RemoveNodes} {
+					err := s.Run(t.Context(), op, "demo", Options{VMs: []string{"gpu-1"}})
+					testenv.RequireRefusal(t, err, "too old for csccm cks "+op.name+" (CloudStack 4.21)", "upgrade CloudStack", report.ExitCheckFailed)
+				}
 			}
 		})
 	}

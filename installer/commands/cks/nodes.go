@@ -26,8 +26,8 @@ import (
 
 // addNodes makes VMs, which exist, workers of a cluster.
 func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
-	vms, err := t.API.ListVirtualMachines(ctx, cloudstack.VMQuery{ZoneID: k.ZoneID, ProjectID: t.Project,
-		WithOffering: true})
+	query := cloudstack.VMQuery{ZoneID: k.ZoneID, ProjectID: t.Project, WithOffering: true}
+	vms, err := t.API.ListVirtualMachines(ctx, query)
 	if err != nil {
 		return explain("list the VMs", err)
 	}
@@ -113,8 +113,7 @@ func (t *task) drainer(ctx context.Context, kube kubernetes.Interface) *drain.He
 	lose := slices.Contains(t.Ignore, "pods-lost")
 	return &drain.Helper{
 		Ctx: ctx, Client: kube, IgnoreAllDaemonSets: true, Force: lose, DeleteEmptyDirData: lose, GracePeriodSeconds: -1,
-		Timeout: drainTimeout,
-		Out:     io.Discard, ErrOut: io.Discard,
+		Timeout: drainTimeout, Out: io.Discard, ErrOut: io.Discard,
 	}
 }
 
@@ -142,8 +141,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 	}
 	t.plan.Changes = append(t.plan.Changes, Change{What: "before that, drain " + name, To: evicted})
 
-	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: func(ctx context.Context,
-		note engine.Note) error {
+	drainNode := func(ctx context.Context, note engine.Note) error {
 		t.Progress.Step("Draining node %s", name)
 		note("cordon and drain node %s", name)
 		h := t.drainer(ctx, kube)
@@ -159,6 +157,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 		}
 		t.Progress.Done("")
 		return nil
-	}})
+	}
+	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: drainNode})
 	return nil
 }

@@ -34,8 +34,8 @@ func nodesJob(spec *wire.JobSpec) *wire.JobSpec {
 
 // changeNodes returns the job that adds or removes nodes. external is why it fails for an ExternalManaged cluster,
 // during the state of the cluster meanwhile.
-func changeNodes(c *wire.Call, failed, external, during string, check func(k *store.KubernetesCluster,
-	v *store.VM) string,
+func changeNodes(
+	c *wire.Call, failed, external, during string, check func(k *store.KubernetesCluster, v *store.VM) string,
 	change func(w *work, vms []*store.VM, failed func(why string) error),
 ) *wire.JobSpec {
 	k := clusterTarget(c)
