@@ -112,7 +112,8 @@ type Setup struct {
 
 // Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.
 type Facts struct {
-	At time.Time
+	At           time.Time     // by the API server's clock
+	MachineAhead time.Duration // how far this machine's clock is ahead of it
 	Setup
 	errs sync.Map // error by Source
 

@@ -61,8 +61,9 @@ func TestClocks(t *testing.T) {
 	expect{OK, "1 node", nil}.of(t, "K8S-004", ofNodes(node("a", 6*minute)))            // without one it may be minutes old
 	expect{"", "", []string{"Node a: 10m0s old"}}.of(t, "K8S-004", ofNodes(node("a", old), node("b", 0)), renewed(10*minute))
 	early := ofNodes(node("a", -minute), node("b", -minute))
-	expect{"", "the clock of this machine", []string{"Node a: future", "Node b: future"}}.of(t, "K8S-004", early)
+	expect{"", "the API server's clock", []string{"Node a: future", "Node b: future"}}.of(t, "K8S-004", early)
 	expect{Skipped, "no Ready node", nil}.of(t, "K8S-004", ofNodes(node("a", old, notReadyNode)))
+	expect{"", "1 clock", []string{"Machine this one: differ by 1m0s"}}.of(t, "K8S-004", ofNodes(node("a", 0)), func(f *Facts) { f.MachineAhead = time.Minute })
 	behind := func(f *Facts) { f.ClockAhead = new(-3 * minute) }
 	expect{"", "1 clock", []string{"CloudStack API: differ by 3m0s"}}.of(t, "K8S-004", ofNodes(node("a", 0)), behind)
 }

@@ -120,16 +120,19 @@ func clocks(f *Facts) Finding {
 		return ""
 	})
 	nodes := len(off)
+	if ahead := f.MachineAhead; ahead.Abs() > futureSkew {
+		off = append(off, objectf("Machine", "", "this one", "its clock and the API server's differ by %s", ahead.Abs().Round(time.Second)))
+	}
 	if ahead := f.ClockAhead; ahead != nil && ahead.Abs() > cloudSkew {
 		off = append(off, objectf("CloudStack", "", "API", "its clock and this machine's differ by %s", ahead.Abs().Round(time.Second)))
 	}
 	switch {
 	case nodes > 0 && nodes == judged:
-		return Problemf("the clock of this machine differs from that of all nodes").About(off...)
+		return Problemf("the API server's clock differs from that of all nodes").About(off...)
 	case judged == 0 && len(off) == 0:
 		return Skipf("no Ready node to compare with")
 	}
-	return Passf("heartbeats of %s fit", english.Plural(judged, "node", "")).Unless(off, "clock", "%s not as this machine's")
+	return Passf("heartbeats of %s fit", english.Plural(judged, "node", "")).Unless(off, "clock", "%s not as the API server's")
 }
 
 func podSecurity(f *Facts) Finding {

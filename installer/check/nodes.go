@@ -236,7 +236,7 @@ func labels(f *Facts) Finding {
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
-			needed := key != corev1.LabelInstanceTypeStable && f.Phase == PhaseInstalled && initialised(n)
+			needed := key == corev1.LabelTopologyZone && f.Phase == PhaseInstalled && initialised(n)
 			if want[key] != "" && have != want[key] && (labelled || needed) {
 				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, cmp.Or(have, "missing"), want[key]))
 			}

@@ -101,6 +101,9 @@ func (p *Plan) AddTo(out *engine.Plan) {
 	for i := range p.Services {
 		s := &p.Services[i]
 		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), english.Plural(len(s.Rules), "rule", ""), english.Plural(len(s.Changes), "change", ""))
+		if p.Undo { // of the rules only those that get another name are known
+			text = s.Service + ": " + english.Plural(len(s.Changes), "change", "")
+		}
 		if len(s.needs(s.Pinned)) > 0 {
 			text += ", need consent"
 		}

@@ -147,6 +147,7 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.NoError(t, err)
 	p := e.undoer().Plan
 	require.Contains(t, textOf(t, p), "default/documented: somebody changed annotation "+annotation.ProxyProtocol)
+	require.NotContains(t, textOf(t, p), "address none, 0 rules")
 	require.NotContains(t, textOf(t, p), annotation.Addresses)
 	require.Len(t, p.Predecessors, 1)
 	require.EqualValues(t, 1, p.Predecessors[0].Wanted)

@@ -206,7 +206,10 @@ var errEnded = errors.New("the run has ended")
 func newReading(ctx context.Context, env *Env, sources map[check.Source]source, sel check.Selection) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
-	f := &check.Facts{At: e.Clock.Now(), Setup: e.Setup}
+	if e.Cluster != nil {
+		e.Clock = e.Cluster.Clock(e.Clock)
+	}
+	f := &check.Facts{At: e.Clock.Now(), MachineAhead: cluster.Ahead(e.Clock), Setup: e.Setup}
 	f.Phase, sel.Timeout = sel.Phase, cmp.Or(sel.Timeout, 20*time.Second)
 	if e.Cluster != nil {
 		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User

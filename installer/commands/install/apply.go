@@ -14,6 +14,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
@@ -28,6 +30,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in its release records.
@@ -253,6 +256,7 @@ func (c *change) carryOut(
 		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion), "to    "+to)
 	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, e.Verbose)...)
 	plan.Warnings = c.warnings
+	back := fmt.Sprintf("go back with csccm rollback %d", c.was.Revision)
 	var steps []engine.Step
 	if c.action != actionKeep {
 		steps = []engine.Step{
@@ -266,25 +270,62 @@ func (c *change) carryOut(
 				return nil
 			}},
 			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error {
-				return report.Remedied(rollout.Wait(ctx, e), fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", c.was.Revision))
+				return report.Remedied(rollout.Wait(ctx, e), "remove the cause and wait with csccm status, or "+back)
 			}},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
 				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
-					err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
+					err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy + "; or " + back, Code: report.ExitTimeout}
 				}
 				return err
 			}},
 		}
 	}
 	return e.Run(ctx, engine.Operation{
-		Name: command, What: what, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
+		Name: command, What: what, Back: "or " + back, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
 		Done: func() string {
 			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
 				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.was.Revision)
 		},
 	})
+}
+
+// settleTime is how long the controller may take for the Services that were there before it.
+const settleTime = 5 * time.Minute
+
+// settleServices waits until the controller has said of each Service whether it is served: the checks judge what it has done, not what
+// it is about to do.
+func (r *run) settleServices(ctx context.Context) error {
+	begun, waiting := false, 0
+	_, err := engine.Poll(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
+		var err error
+		all := check.Balanced(cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items)
+		left := 0
+		for _, s := range all {
+			if meta.FindStatusCondition(s.Status.Conditions, service.ConditionReady) == nil {
+				left++
+			}
+		}
+		if left > 0 && !begun {
+			r.Progress.Step("Waiting for the controller to serve %s", english.Plural(len(all), "Service", ""))
+			begun = true
+		}
+		if left != waiting {
+			r.Progress.Info("%d of %d done", len(all)-left, len(all))
+		}
+		waiting = left
+		return left == 0, err
+	})
+	switch {
+	case err != nil:
+		return r.Cluster.Explain(err)
+	case waiting > 0: // the checks say what is wrong
+		r.Progress.Fail("%d not within %s", waiting, settleTime)
+	case begun:
+		r.Progress.Done("")
+	}
+	return nil
 }
 
 // checker runs checks: inspect.Run, or a test's.

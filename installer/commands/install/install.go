@@ -151,7 +151,10 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				// After the limit it goes on: the checks after the install say what is wrong.
-				_, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
+				open, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
+				if err == nil && open == nil && r.taker != nil {
+					err = r.settleServices(ctx)
+				}
 				return err
 			}},
 			{Name: "checks after the install", Do: func(ctx context.Context, _ engine.Note) error {

@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // takenEnv is a cluster in which another provider runs, as recorded, and its CloudStack.
@@ -264,4 +265,39 @@ func TestOldControllerOnTheSamePort(t *testing.T) {
 	e.Stdout.Reset()
 	require.NoError(t, e.installer(t, o).Run(t.Context()))
 	require.Contains(t, e.Stdout.String(), "csccm's controller starts before the old one ends")
+}
+
+// The checks judge what the controller has done, not what it is about to do.
+func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
+	t.Parallel()
+	e, _ := takenEnv(t, leftby.Leaseweb, leftby.ApacheObjects()...)
+	serve := e.Poll
+	e.Poll = func() { // one Service after the other
+		serve()
+		list, err := e.Kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || !strings.Contains(e.Stderr.String(), " of 6 done") {
+			return
+		}
+		for i := range list.Items {
+			s := &list.Items[i]
+			if len(s.Status.Conditions) == 0 {
+				s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionTrue}}
+				_, _ = e.Kube.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), s, metav1.UpdateOptions{})
+				return
+			}
+		}
+	}
+	in := e.installer(t, e.taking(t))
+	checks, unserved := in.checks, -1
+	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
+		if sel.Phase == check.PhaseInstalled && sel.Only == nil {
+			list, err := e.Kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+			require.NoError(t, err)
+			unserved = len(slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return len(s.Status.Conditions) > 0 }))
+		}
+		return checks(ctx, env, sel, progress)
+	}
+	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
+	require.Zero(t, unserved)
+	require.Contains(t, e.Stderr.String(), "5 of 6 done")
 }

@@ -5,6 +5,7 @@ package install_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +115,13 @@ func TestUpgradeFails(t *testing.T) {
 		return err
 	}
 	testenv.RequireRefusal(t, run(t, e, install.Config{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
+
+	// So does one that is stopped while it waits.
+	ctx, stop := context.WithCancelCause(t.Context())
+	e = newEnv(t, release(7, "deployed", "1.0.0", nil))
+	e.Releases.Changed = func(context.Context, *helm.Release) error { stop(errors.New("timed out")); return nil }
+	err := install.Upgrade(ctx, e.Env, install.Config{Chart: chart(t, "1.1.0")})
+	require.Contains(t, report.RemedyOf(err), "go back with csccm rollback 7")
 }
 
 func TestRollback(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -56,6 +57,8 @@ type Cluster struct {
 	Version string
 	// Silent says why the API server did not answer; it is not asked again.
 	Silent error
+
+	dated *atomic.Pointer[dated] // the newest answer
 }
 
 // requestLimit is how long the API server may take for one request.
@@ -94,7 +97,7 @@ func tune(c *rest.Config) *rest.Config {
 
 // New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
-	c := &Cluster{Flags: flags, Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace)}
+	c := &Cluster{dated: &atomic.Pointer[dated]{}, Flags: flags, Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace)}
 	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, explainConfig(err)
@@ -112,6 +115,7 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, newError("no kubeconfig: "+what, "set KUBECONFIG, or give --kubeconfig FILE or --server URL", nil)
 	}
 	if c.REST, err = flags.ToRESTConfig(); err == nil {
+		c.REST.Wrap(c.noteDate)
 		c.Kube, err = kubernetes.NewForConfig(c.REST)
 	}
 	if err != nil {
@@ -175,7 +179,7 @@ func (c *Cluster) Connection() []string {
 
 // NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.
 func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
-	c := &Cluster{Kube: kube, Namespace: DefaultNamespace, Context: "test"}
+	c := &Cluster{dated: &atomic.Pointer[dated]{}, Kube: kube, Namespace: DefaultNamespace, Context: "test"}
 	if len(cfg) > 0 {
 		c.REST, c.Server = cfg[0], cfg[0].Host
 	}

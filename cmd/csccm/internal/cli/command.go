@@ -187,7 +187,7 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	}
 	client := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
 	client.ForceUnlock, e.Helm = g.ForceUnlock, client
-	e.Progress, e.PodLogs = g.Progress(), e.Cluster.PodLog
+	e.Progress, e.PodLogs, e.Clock = g.Progress(), e.Cluster.PodLog, e.Cluster.Clock(e.Clock)
 	defer e.Progress.Close()
 	objects, err := dynamic.NewForConfig(e.Cluster.REST)
 	if err != nil {
@@ -210,7 +210,7 @@ func (g *Globals) OnCloud(ctx context.Context, body func(*engine.Env, *access.Cl
 // On runs body on a cluster.
 func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 	e := g.Env()
-	e.Cluster, e.Progress = c, g.Progress()
+	e.Cluster, e.Progress, e.Clock = c, g.Progress(), c.Clock(e.Clock)
 	defer e.Progress.Close()
 	return body(e)
 }
