@@ -17,6 +17,9 @@ import (
 // Pause is the least time between the two answers that a Service loses its address by.
 const Pause = 5 * time.Second
 
+// doubtAge is how long a first proof counts. It is longer than the longest wait between two attempts.
+const doubtAge = 15 * time.Minute
+
 // Evidence is what is known of one object. The zero value is unknown.
 type Evidence struct {
 	verdict verdict
@@ -88,13 +91,13 @@ func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Dura
 	}
 
 	first, doubted := d[id]
-	if !doubted {
+	if !doubted || now.Sub(first) > doubtAge {
 		d[id], first = now, now
 	}
 
 	if wait := Pause - now.Sub(first); wait > 0 {
 		return Unknown(errors.New(e.proof + "; it is asked for again")), wait
 	}
-	delete(d, id)
+	d[id] = now.Add(-Pause) // what follows may fail: the next attempt does not wait again
 	return e, 0
 }

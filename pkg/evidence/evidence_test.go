@@ -59,11 +59,14 @@ func TestAbsenceIsProvenTwice(t *testing.T) {
 	e, wait = ask(Absent("Free"), Pause)
 	assert.True(t, e.Absent())
 	assert.Zero(t, wait)
-
-	_, _ = ask(Absent("Free"), 0)
-	e, _ = ask(Present(), time.Second)
-	assert.True(t, e.Present())
+	e, _ = ask(Absent("Free"), Pause+5*time.Minute)
+	assert.True(t, e.Absent(), "what followed the proof failed")
 	e, _ = ask(Absent("Free"), time.Hour)
+	assert.False(t, e.Absent(), "the first proof is too old")
+
+	e, _ = ask(Present(), time.Hour+time.Second)
+	assert.True(t, e.Present())
+	e, _ = ask(Absent("Free"), time.Hour+2*Pause)
 	assert.False(t, e.Absent(), "it was there in between")
 	e, _ = ask(Unknown(errors.New("no answer")), 2*time.Hour)
 	require.Error(t, e.Err())
