@@ -74,8 +74,9 @@ func RemovalOf(found []observe.Orphan) Request {
 // deletes those that this cluster made.
 
 const (
-	sweepBatch = 50  // rules whose tags one call deletes
-	sweepMost  = 200 // rules that one sweep asks for; the next one goes on
+	sweepLimit = 30 * time.Second // drift rounds wait for a sweep
+	sweepBatch = 50               // rules whose tags one call deletes
+	sweepMost  = 200              // rules that one sweep asks for; the next one goes on
 )
 
 // SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It does
@@ -104,6 +105,8 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 		return 0, err
 	}
 	keys := slices.Sorted(maps.Keys(plan.RuleTags(cluster, plan.Service{})))
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
 	for batch := range slices.Chunk(gone, sweepBatch) {
 		s, err := r.api.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
 		if err == nil {

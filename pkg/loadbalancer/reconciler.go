@@ -98,12 +98,17 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			t.mem.acls = t.mem.actual.ACLs
 		}
 		switch {
+		case plan.Running(err) != nil: // what was done took effect, and so does the rest
 		case Lasting(err): // what was refused may be allowed by the time of the next attempt
 			t.mem.doubted, t.mem.whole = true, t.Whole
 		case err != nil: // what is remembered is not certain
 			t.mem.actual, t.mem.whole = nil, t.Whole
 		}
 	}()
+	t.work.Actual = t.mem.actual
+	if err := r.applier.Resume(ctx, t.work); err != nil {
+		return result, err
+	}
 	changed, err := r.applier.Settle(ctx, t.work)
 	if changed {
 		t.mem.actual = nil
@@ -177,16 +182,12 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 	}
 	defer t.release()
 	defer func() {
-		if err != nil {
+		if err != nil && plan.Running(err) == nil {
 			t.mem.actual = nil
 		}
 	}()
 
-	changed, err := r.applier.Settle(ctx, t.work)
-	if changed {
-		t.mem.actual = nil
-	}
-	if err == nil {
+	if err = r.settle(ctx, t); err == nil {
 		result.Plan, err = r.planKept(ctx, t, membersKnown)
 	}
 	if err != nil {
@@ -200,6 +201,19 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 		r.options.Released()
 	}
 	return result, err
+}
+
+// settle completes what earlier syncs left running, as far as it has ended.
+func (r *Reconciler) settle(ctx context.Context, t *task) error {
+	t.work.Actual = t.mem.actual
+	if err := r.applier.Resume(ctx, t.work); err != nil {
+		return err
+	}
+	changed, err := r.applier.Settle(ctx, t.work)
+	if changed {
+		t.mem.actual = nil
+	}
+	return err
 }
 
 // served notes what a Service has that wants a load balancer.
@@ -237,6 +251,7 @@ func (r *Reconciler) gone(t *task, planned int) error {
 		}
 	}
 	r.metrics.hold(t.mem, 0)
+	t.mem.changes.Forget()
 	return nil
 }
 

@@ -92,13 +92,13 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	t.Lacks = func(command string) bool { return p.options.Role.Lacks(t.Project, command, t.since) }
 	t.records = apply.NewRecords(req.Spec.Records, req.Records)
 	t.Records = t.records.Records
-	t.work = &apply.Work{
+	t.work = apply.NewWork(apply.Work{
 		Subject: t.Subject, Records: t.records, Memory: &mem.changes, Log: func(message string) { p.options.Log(t.Service.Key(), message) },
 		MayAcquire: func(ctx context.Context, address string) error { return p.reserve(ctx, t, address) },
 		HeldByOther: func(ip string) bool {
 			return slices.ContainsFunc(p.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })
 		},
-	}
+	})
 	var err error
 	own := cmp.Or(t.records.Project(), req.Project)
 	if own == "" && t.records.Empty() && req.Spec.Project != "" {

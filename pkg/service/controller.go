@@ -102,8 +102,10 @@ type state struct {
 	asked                                        string // by the version that was synced last
 	// newest is what the informer has shown or this process has written; of a Service that is gone all that is left of it.
 	newest
-	gone    bool
-	orphans []observe.Orphan // what was found in CloudStack of a Service that does not exist
+	gone bool
+	// jobEnded is closed when a job has ended that the last sync left running.
+	jobEnded <-chan struct{}
+	orphans  []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
 
 // New returns a controller. It makes no call.

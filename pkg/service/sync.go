@@ -97,6 +97,12 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 	switch {
 	case errors.Is(err, context.Canceled):
 		return 0, err // the process ends
+	case plan.Running(err) != nil:
+		again = c.awaitJob(ctx, w, plan.Running(err))
+		if errors.Is(err, cloudstack.ErrJobTimeout) {
+			again = max(again, c.failed(w, a, out, err))
+		}
+		return again, err
 	case err != nil:
 		return c.keep(ctx, w, c.failed(w, a, out, err)), err
 	case !w.absent:
@@ -120,6 +126,9 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	}
 
 	result, err := c.keepUp(ctx, w, c.reconciler.Keep)
+	if running := plan.Running(err); running != nil {
+		return min(wait, c.awaitJob(ctx, w, running))
+	}
 	c.with(w.key, func(s *state) {
 		if err == nil {
 			s.upkeep = retry{}
@@ -153,6 +162,22 @@ func (c *Controller) keepUp(ctx context.Context, w *work, last upkeep) (loadbala
 	return last(ctx, req, !refused && !unreadable)
 }
 
+// awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without that.
+func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError) time.Duration {
+	known := false
+	c.with(w.key, func(s *state) { known, s.jobEnded = s.jobEnded == wait.Ended, wait.Ended })
+	if !known {
+		go func() {
+			select {
+			case <-wait.Ended:
+				c.queue.Add(w.key)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return wait.After
+}
+
 // ensure brings a Service that wants a load balancer to its desired state, and writes its status.
 func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err error) {
 	if c.applies() {
@@ -171,6 +196,11 @@ func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err erro
 		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
 	}
 	out, err = c.reconcile(ctx, w, c.reconciler.Reconcile)
+	served := false
+	c.with(w.key, func(s *state) { served = s.served })
+	if served && plan.Running(err) != nil && !errors.Is(err, cloudstack.ErrJobTimeout) {
+		return out, err // it is served, and most jobs end soon
+	}
 	if serr := c.writeStatus(ctx, w, out, err); err == nil && serr != nil {
 		err = fmt.Errorf("change the status of the Service: %w", serr)
 	}

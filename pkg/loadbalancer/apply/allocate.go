@@ -19,6 +19,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
+// allocationGrace is how long a deletion waits for the end of an acquisition.
+const allocationGrace = 10 * time.Minute
+
 const (
 	cmdAssociate  = "associateIpAddress"
 	cmdCreateTags = "createTags"
@@ -113,7 +116,9 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	due, now := usually(cmdAssociate), id != ""
-	job, err := a.API.Await(ctx, cloudstack.Await{Command: cmdAssociate, JobID: p.JobID, Due: &due})
+	job, err := a.alone(ctx, w, p.JobID, cloudstack.Await{Command: cmdAssociate, Due: &due}, func() (cloudstack.Submitted, error) {
+		return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
+	})
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
@@ -131,13 +136,18 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 			return none, err
 		}
 	}
+	return a.keep(w, p, ip), nil
+}
+
+// keep records an address that was acquired.
+func (a *Applier) keep(w *Work, p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
 	rec := annotation.AddressRecord{
 		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Acquired: ip.Allocated,
 	}
 	w.Records.dropPending(p.JobID)
 	w.Records.set(rec)
 	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
-	return rec, nil
+	return rec
 }
 
 // leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a restart of the
@@ -168,7 +178,8 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 	case there && !foreign:
 		return ip, nil
 	case failure != nil && ip.State == plan.StateAllocating:
-		if err := a.wait(ctx, cmdDisassociate)(a.API.Client.DisassociateIP(ctx, id)); err != nil {
+		err := a.wait(ctx, w, cmdDisassociate, []string{id}, func() (cloudstack.Submitted, error) { return a.API.Client.DisassociateIP(ctx, id) })
+		if err != nil {
 			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err)) // to be asked for again
 		}
 	case failure != nil:
@@ -186,8 +197,19 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.
 func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
-		_, err := a.API.Client.QueryJob(ctx, p.JobID)
+		given := w.Desired.Absent && a.Clock.Since(p.Since) >= allocationGrace
+		if j := w.Memory.alone[p.JobID]; j != nil && j.over.Err() == nil && !given {
+			return changed, w.Memory.waiting(lookAgain)
+		}
+		job, err := a.API.Client.QueryJob(ctx, p.JobID)
 		switch {
+		case err == nil && job.Status == cloudstack.JobPending && given:
+			// The Service goes, whatever becomes of the job: what it left until now is released.
+			changed = true
+			var ip *cloudstack.PublicIP
+			if ip, err = a.leftBy(ctx, w, p, job.InstanceID, fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
+				a.keep(w, p, ip)
+			}
 		case cloudstack.IsNotFound(err) && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
 			continue // never arrived, or not yet: a new attempt has a new id, this one is asked for again
 		case cloudstack.IsNotFound(err):
@@ -196,11 +218,11 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 			return changed, fmt.Errorf("ask for the outcome of %s %s: %w", cmdAssociate, p.JobID, err)
 		default:
 			changed = true
-			_, err := a.finish(ctx, w, p, "")
-			pending := slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
-			if err != nil && pending {
-				return changed, err // still not settled
-			}
+			_, err = a.finish(ctx, w, p, "")
+		}
+		pending := slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
+		if err != nil && pending {
+			return changed, err // still not settled
 		}
 		if err := w.Records.Save(ctx); err != nil {
 			return changed, err

@@ -5,6 +5,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type Applier struct {
 
 	acls        keyed.Mutex // one chooser of numbers per network ACL list
 	associating keyed.Mutex // per project: two associateIpAddress at once make the server sleep
+	internal    sync.Map    // the last *job on an internal address, by its id
 }
 
 // Work is what is to be done for one Service, and what became of it.
@@ -70,38 +72,41 @@ type Work struct {
 	Done []plan.Step
 	// Again asks for another look.
 	Again bool
+	// patience is how long the sync may still wait for jobs.
+	patience time.Duration
 	// TagErr is why tags could not be set; the Service is served without.
 	TagErr error
 }
 
-// run is the work on one plan.
+// NewWork returns the work of one sync.
+func NewWork(w Work) *Work {
+	w.patience = patience
+	return &w
+}
+
+// run is the work on one plan, and on those that follow while jobs of it still run.
 type run struct {
 	*Applier
 	*Work
 	jobs  []*job
 	rules map[int]string      // ids of rules created in this run, by port
-	made  map[string][]string // ids of all items created in this run, by their type for createTags
+	made  map[string][]string // ids of all items created by the plan, by their type for createTags
+	left  time.Duration       // when to look again for actions of the wave that had to wait; zero for none
 }
 
-// job is a submitted action.
-type job struct {
-	step      plan.Step
-	rule      string // id of the rule that it works on
-	command   string
-	id        string
-	submitted time.Time
-	outcome   plan.Outcome
-	// ended completes the action; nil when there is nothing to do but its effect.
-	ended func(err error) error
-}
-
-// follow notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
+// note notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
 // would change nothing.
-func (r *run) follow(s plan.Step, command string, submitted cloudstack.Submitted) *job {
+func (r *run) note(s plan.Step, command string, submitted cloudstack.Submitted) *job {
 	if s.Kind == plan.CreateRule {
 		r.rules[s.Port] = submitted.ID
 	}
+	if a := r.on(s); s.ACLID == "" && a != nil {
+		s.AddressID = a.ID
+	}
 	j := &job{step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(), outcome: plan.Outcome{ID: submitted.ID}}
+	if at := slices.IndexFunc(r.jobs, func(other *job) bool { return j.rule != "" && other.rule == j.rule }); at >= 0 {
+		j.after = r.jobs[at]
+	}
 	r.jobs = append(r.jobs, j)
 	if kind := s.Makes(); kind != "" {
 		r.made[kind] = append(r.made[kind], submitted.ID)
@@ -131,16 +136,6 @@ func (r *run) touch(s plan.Step) {
 func (r *run) effect(s plan.Step, o plan.Outcome) {
 	*r.Actual = s.Effect(*r.Actual, o)
 	r.Done = append(r.Done, s)
-}
-
-// wait returns what waits for the job of a call.
-func (a *Applier) wait(ctx context.Context, command string) func(cloudstack.Submitted, error) error {
-	return func(s cloudstack.Submitted, err error) error {
-		if err == nil {
-			_, err = a.API.Wait(ctx, command, s.JobID)
-		}
-		return err
-	}
 }
 
 // Store keeps records on one Service.
@@ -232,21 +227,20 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	return w.Records.Save(ctx)
 }
 
-// Memory is what has to be remembered of a Service's changes until the next sync.
-type Memory struct {
-	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
-	deleting  time.Time            // since when a rule in state Deleting keeps an address from being released
-}
-
 // Do does a plan: wave after wave, within a wave submitting ahead and then
 // waiting for all its jobs. It stops at the first failure, after the jobs
-// under way have ended, and leaves the rest to the next sync.
+// under way have ended, and leaves the rest to the next sync. It stops with a *plan.WaitError when jobs of a wave take long.
 func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error) {
-	for _, n := range plan.Announce(steps, *w.Actual) {
-		w.Notify(n)
+	r := w.Memory.run
+	if r == nil || len(r.jobs) == 0 {
+		for _, n := range plan.Announce(steps, *w.Actual) {
+			w.Notify(n)
+		}
+		r = &run{Applier: a, rules: map[int]string{}}
+		w.Memory.run = r
 	}
+	r.Work, r.made = w, map[string][]string{}
 	before := len(w.Done)
-	r := &run{Applier: a, Work: w, rules: map[int]string{}, made: map[string][]string{}}
 	if err := w.RecordServing(ctx, false); err != nil {
 		return err
 	}
@@ -269,8 +263,11 @@ func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error
 	return nil
 }
 
+// wave does the actions of a wave. Those that have to wait for a job which takes long are left to the next sync, and with them
+// the waves that follow.
 func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 	var err error
+	r.left = 0
 	for _, s := range steps {
 		r.Log(s.Label())
 		if err = r.start(ctx, s); err != nil {
@@ -278,37 +275,69 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 			break
 		}
 	}
-	return errors.Join(err, r.finish(ctx, func(*job) bool { return true }))
+	if plan.Running(err) != nil {
+		r.left, err = cmp.Or(r.left, lookAgain), nil
+	}
+	err = errors.Join(err, r.finish(ctx, func(*job) bool { return true }))
+	for _, j := range r.jobs {
+		if !j.parked {
+			j.parked, r.left = true, cmp.Or(r.left, lookAgain)
+		}
+	}
+	if err == nil && r.left > 0 {
+		return r.Memory.waiting(r.left)
+	}
+	return err
 }
 
-// start submits one action, after what works on the same rule: two changes of one rule at once fail. Only adding the
-// members of a rule may go along with its creation.
-//
-// A firewall rule is submitted when the job of the one before on its address has ended: CloudStack would wait for 5 s.
-//
-// Ports of an internal address are made and deleted one by one: two deletions at once leave the balancer's VM and the
-// address taken, and every later creation on the address fails (533).
+// start submits one action, after what it has to wait for, see busy. One that still has to wait is left.
 func (r *run) start(ctx context.Context, s plan.Step) error {
+	if a := r.on(s); s.ACLID == "" && s.Kind != plan.AllocateAddress && !s.Internal && a != nil {
+		s.AddressID = a.ID // the actions of a new address do not know it
+	}
 	r.touch(s)
-	rule := r.ruleID(s)
-	err := r.finish(ctx, func(j *job) bool {
-		joins := j.step.Kind == plan.CreateRule && s.Kind == plan.AddMembers && !r.unproven(j.step)
-		return s.Internal && s.Resource() == plan.ResourceRule || s.Makes() == plan.ResourceFirewall && j.step.Makes() == plan.ResourceFirewall || rule != "" && j.rule == rule && !joins
-	})
-	if err != nil {
+	busy := func(j *job) bool { return r.busy(s, j) }
+	outdated := slices.ContainsFunc(r.jobs, func(j *job) bool { return j.parked && busy(j) })
+	if err := r.finish(ctx, busy); err != nil {
 		return err
 	}
-	return r.call(ctx, s)
+	if outdated && !slices.ContainsFunc(r.jobs, busy) { // a job ended after the plan was made
+		r.left = planAgain
+		return nil
+	}
+	withoutRule := s.OnRule() && s.Kind != plan.CreateRule && r.ruleID(s) == "" // its creation was left
+	if withoutRule || slices.ContainsFunc(r.jobs, busy) {
+		r.left = cmp.Or(r.left, lookAgain)
+		return nil
+	}
+	if !s.Internal || s.Resource() != plan.ResourceRule {
+		return r.call(ctx, s)
+	}
+
+	// Another Service may have a port of the address, and a job that still runs.
+	known, _ := r.internal.Load(r.on(s).ID)
+	if other, ok := known.(*job); ok && other.over.Err() == nil && r.Clock.Since(other.submitted) < deletionGrace {
+		r.left = deletionPause
+		return nil
+	}
+	n := len(r.jobs)
+	err := r.call(ctx, s)
+	if err == nil && len(r.jobs) > n {
+		r.watch(ctx, r.jobs[n:])
+		r.internal.Store(r.on(s).ID, r.jobs[n])
+	}
+	return err
 }
 
-// finish waits for jobs and lets those that succeeded take effect.
+// finish waits for jobs, as long as the sync may, and lets those that succeeded take effect.
 func (r *run) finish(ctx context.Context, which func(*job) bool) error {
-	var errs []error
 	these := slices.DeleteFunc(slices.Clone(r.jobs), func(j *job) bool { return !which(j) })
-	rest := slices.DeleteFunc(slices.Clone(r.jobs), which)
-	outcomes := r.await(ctx, these)
-	for i, j := range these {
-		err := outcomes[i]
+	these = r.await(ctx, these)
+	r.jobs = slices.DeleteFunc(r.jobs, func(j *job) bool { return slices.Contains(these, j) })
+	var errs []error
+	for _, j := range these {
+		err := j.err
+		j.stop()
 		r.touch(j.step)
 		switch {
 		case j.ended != nil:
@@ -317,11 +346,12 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 			r.effect(j.step, j.outcome)
 			err = r.proveRanges(ctx, j)
 		}
-		if err != nil {
+		if plan.Running(err) != nil {
+			r.left = cmp.Or(r.left, lookAgain)
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", j.step.Label(), err))
 		}
 	}
-	r.jobs = rest
 	return errors.Join(errs...)
 }
 
@@ -351,30 +381,34 @@ func (r *run) proveRanges(ctx context.Context, j *job) error {
 	return nil
 }
 
-// await waits until jobs have ended, and returns the error of each. The polls, which all Services share, show which have ended.
-// Then the result of each is read, but for those of rules that this plan created: one list shows all that are active.
-func (r *run) await(ctx context.Context, jobs []*job) []error {
-	errs, unread := make([]error, len(jobs)), make([]bool, len(jobs))
-	var due time.Duration // nothing goes on before all have ended
+// watch begins to wait for jobs, all of which have to end before anything goes on.
+func (r *run) watch(ctx context.Context, jobs []*job) {
+	var due time.Duration
 	for _, j := range jobs {
 		due = max(due, usually(j.command)-r.Clock.Since(j.submitted))
 	}
-	var waits sync.WaitGroup
-	for i, j := range jobs {
-		waits.Go(func() {
-			ended, err := r.API.Await(ctx, cloudstack.Await{Command: j.command, JobID: j.id, Age: r.Clock.Since(j.submitted), Due: &due, Unread: true})
-			errs[i], unread[i] = err, err == nil && ended == nil
-		})
+	for _, j := range jobs {
+		if j.over == nil {
+			r.follow(ctx, r.Memory, j, cloudstack.Await{Due: &due, Unread: true})
+		}
 	}
-	waits.Wait()
+}
+
+// await waits for jobs, as long as the sync may, and returns those that have ended. The polls, which all Services share, show
+// which. Then the result of each is read, but for those of rules that this plan created: one list shows all that are active.
+func (r *run) await(ctx context.Context, jobs []*job) []*job {
+	r.watch(ctx, jobs)
+	r.waitFor(ctx, jobs)
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return !j.ready() })
 	active := r.active(ctx, jobs)
-	for i, j := range jobs {
-		if unread[i] && !slices.Contains(active, j.rule) {
-			waits.Go(func() { _, errs[i] = r.API.Result(ctx, j.command, j.id) })
+	var waits sync.WaitGroup
+	for _, j := range jobs {
+		if j.err == nil && j.result == nil && !slices.Contains(active, j.rule) {
+			waits.Go(func() { _, j.err = r.API.Result(ctx, j.command, j.id) })
 		}
 	}
 	waits.Wait()
-	return errs
+	return jobs
 }
 
 // active returns the ids of rules that the router has, if jobs gave two or more new rules their members: a rule is active when it

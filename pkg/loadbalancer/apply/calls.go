@@ -22,7 +22,7 @@ func (r *run) submitted(s plan.Step, command string) func(cloudstack.Submitted, 
 	return func(answer cloudstack.Submitted, err error) error {
 		switch {
 		case err == nil:
-			r.follow(s, command, answer)
+			r.note(s, command, answer)
 			return nil
 		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err): // an item that is gone needs no deletion
 			r.effect(s, plan.Outcome{})
@@ -210,7 +210,7 @@ func (r *run) openACL(ctx context.Context, s plan.Step) error {
 		Number: number, Reason: plan.ACLReason(r.Clusters[0], r.Service),
 	})
 	if err == nil {
-		r.follow(s, "createNetworkACL", submitted).outcome.Number = number
+		r.note(s, "createNetworkACL", submitted).outcome.Number = number
 	}
 	return err
 }

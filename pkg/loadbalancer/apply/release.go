@@ -60,7 +60,7 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	r.follow(s, cmdDisassociate, submitted).ended = func(err error) error {
+	r.note(s, cmdDisassociate, submitted).ended = func(err error) error {
 		if err != nil {
 			return r.releaseFailed(s, err)
 		}

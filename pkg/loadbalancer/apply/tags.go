@@ -24,7 +24,9 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
-	err := r.wait(ctx, cmdCreateTags)(r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags))
+	err := r.wait(ctx, r.Work, cmdCreateTags, []string{a.ID}, func() (cloudstack.Submitted, error) {
+		return r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags)
+	})
 	if alreadyTagged(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
 	}
@@ -33,7 +35,9 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 
 // untag deletes tags; a role that may not tag leaves them.
 func (r *run) untag(ctx context.Context, resource string, ids, keys []string) error {
-	err := r.wait(ctx, "deleteTags")(r.API.Client.DeleteTags(ctx, resource, ids, keys))
+	err := r.wait(ctx, r.Work, "deleteTags", ids, func() (cloudstack.Submitted, error) {
+		return r.API.Client.DeleteTags(ctx, resource, ids, keys)
+	})
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
 	}
@@ -109,7 +113,9 @@ func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string
 			return err
 		}
 	}
-	return r.wait(ctx, cmdCreateTags)(r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags))
+	return r.wait(ctx, r.Work, cmdCreateTags, []string{id}, func() (cloudstack.Submitted, error) {
+		return r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags)
+	})
 }
 
 // tag submits tags.
@@ -121,7 +127,7 @@ func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, t
 	if err != nil {
 		return ended(err)
 	}
-	r.follow(s, cmdCreateTags, submitted).ended = ended
+	r.note(s, cmdCreateTags, submitted).ended = ended
 	return nil
 }
 

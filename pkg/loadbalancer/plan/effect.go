@@ -31,7 +31,9 @@ func (s Step) Effect(before Actual, o Outcome) Actual {
 	case s.Kind == TagAddress:
 		a.Tagged, a.Owner, a.OwnTags, a.FormerCluster = true, Owned, TagKeys(), false
 	case s.Makes() != "":
-		*list = append(*list, s.made(o))
+		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) { // a read may have shown it before its job ended
+			*list = append(*list, s.made(o))
+		}
 	case s.removes() != "":
 		*list = slices.DeleteFunc(*list, func(i Item) bool { return i.ID == s.ItemID })
 	case list != nil:

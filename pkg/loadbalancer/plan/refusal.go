@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,9 +112,20 @@ type EventRow struct {
 type WaitError struct {
 	Message string
 	After   time.Duration
+	// Ended is closed when a job has ended that is waited for; nil when it is not about a job. A Service that waits for a job has
+	// not failed.
+	Ended <-chan struct{}
 }
 
 func (e *WaitError) Error() string { return e.Message }
+
+// Running returns the wait of a sync that left a job running; nil for another error.
+func Running(err error) *WaitError {
+	if wait, ok := errors.AsType[*WaitError](err); ok && wait.Ended != nil {
+		return wait
+	}
+	return nil
+}
 
 // NoneEligible says that ports are forwarded and no member may be led to; nil when that is not so.
 func NoneEligible(f Facts, d Desired) *Notice {
