@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -23,7 +24,7 @@ import (
 // endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
 const endpointSyncTimeout = time.Minute
 
-// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do.
+// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. Without changed it asks each time.
 type endpoints struct {
 	kube    kubernetes.Interface
 	changed func(namespace, service string)
@@ -47,16 +48,33 @@ func (c *endpoints) start() {
 	factory.Start(c.stop)
 }
 
-// nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
-// is none, those that still serve while they end, as kube-proxy has it.
-func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
+// list returns the EndpointSlices of a Service.
+func (c *endpoints) list(ctx context.Context, svc *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
+	selector := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name})
+	if c.changed == nil {
+		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]*discoveryv1.EndpointSlice, 0, len(list.Items))
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
+		return out, nil
+	}
 	c.begin.Do(c.start)
 	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
 		return nil, errors.New("the EndpointSlices are not read yet")
 	}
-	list, err := c.lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+	return c.lister.EndpointSlices(svc.Namespace).List(selector)
+}
+
+// nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
+// is none, those that still serve while they end, as kube-proxy has it.
+func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
+	list, err := c.list(ctx, svc)
 	if err != nil {
 		return nil, err
 	}

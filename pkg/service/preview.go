@@ -30,6 +30,7 @@ type Previewer struct {
 func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
 	c := New(d)
 	c.queue.ShutDown() // nothing comes into it, and its goroutine would not end otherwise
+	c.endpoints.changed = nil
 	return &Previewer{c, services}
 }
 

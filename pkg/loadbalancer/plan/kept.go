@@ -104,6 +104,7 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 // narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are kept. Each
 // group of the same sources is planned on its own.
 func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
+	before := len(p.steps)
 	groups := map[string][]Item{}
 	for _, item := range own {
 		groups[sourcesOf(item)] = append(groups[sourcesOf(item)], item)
@@ -124,11 +125,13 @@ func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 		}
 		p.access(access.Plan(ports, group[0].CIDRs, rulesOf(group), beside, on.ACLID == ""), on)
 	}
-	kind := TagFirewall
-	if on.ACLID != "" {
-		kind = TagACL
+	switch {
+	case len(p.steps) == before: // what another provider made has no tags
+	case on.ACLID != "":
+		p.tag(TagACL, on, own)
+	default:
+		p.tag(TagFirewall, on, own)
 	}
-	p.tag(kind, on, own)
 }
 
 // sourcesOf writes the source ranges of an item.
