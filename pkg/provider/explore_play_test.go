@@ -746,11 +746,9 @@ func (e *explorer) apply(s, was *corev1.Service, words []string) error {
 
 	seen := map[string]bool{}
 	s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-		// known: UDP and port 8081 of internal load balancers fail for ever.
-		unserved := e.masks && yes(s, "internal") && (p.Protocol == corev1.ProtocolUDP || p.Port == 8081)
 		twice := seen[p.Name]
 		seen[p.Name] = true
-		return unserved || twice
+		return twice
 	})
 	if len(s.Spec.Ports) == 0 {
 		return errors.New("a Service has ports")

@@ -77,6 +77,11 @@ func checkPort(p Port, f Facts) *RefusalError {
 	}
 	const otherwise = "use a TCP port, or expose the UDP port by a NodePort Service"
 	switch {
+	case p.Protocol == "UDP" && f.Spec.Internal: // createLoadBalancer has no protocol
+		return refuse(ReasonUnsupportedProto, "is UDP: internal load balancers forward TCP only", otherwise)
+	case p.Port == statsPort && f.Spec.Internal:
+		return refuse(ReasonReservedPort, "is reserved: the HAProxy of the internal load balancer has its statistics there",
+			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	case p.Protocol == "UDP" && !forwarded && proxied:
 		return refuse(ReasonUnsupportedProto, "is UDP: the load balancer of CloudStack's virtual router forwards TCP only"+f.whyNotForwarded(), otherwise+f.orAuto())
 	case p.Protocol == "UDP" && !forwarded && !slices.Contains(network.Protocols, ProtocolUDP):
