@@ -37,6 +37,9 @@ func run(args []string, s cli.Streams, die func(int)) int {
 	root.SetArgs(args[1:])
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
+		err = g.Unknown
+	}
+	if err == nil {
 		return report.ExitOK
 	}
 	err = cli.Classify(ctx, err)

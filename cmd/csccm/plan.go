@@ -86,9 +86,6 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 		Use:   "test",
 		Short: "Create a load balancer, call it, and remove it",
 	}, cli.FlagRelease|cli.FlagDryRun, func(ctx context.Context, _ []string) error {
-		if g.DryRun && g.Yes {
-			return cli.ErrDryYes
-		}
 		if err := cli.Positive("--address-timeout", o.AddressTime); err != nil {
 			return err
 		}

@@ -91,6 +91,14 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 	}
 	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
 	cli.AddHelp(root, helpTexts)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 { // cobra shows the help of what it did find
+			g.Unknown = cli.NoArgs(cmd, rest)
+			return
+		}
+		help(cmd, args)
+	})
 	cli.CompleteRest(root)
 	return root
 }

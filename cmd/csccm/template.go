@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -66,11 +68,14 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 			return cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
 		}
 		if kube == "" {
-			c, err := g.Cluster(ctx)
+			err := g.OnRelease(ctx, func(e *engine.Env) (err error) {
+				kube = e.Cluster.Version
+				values, err = install.Values(ctx, e, values)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			kube = c.Version
 		}
 		manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 		if err != nil {

@@ -53,7 +53,7 @@ func (h *Helm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, e
 		return nil, err
 	}
 	return h.push(ctx, helm.Release{
-		Name: r.Name, Namespace: Namespace, ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Values: r.Values, Manifest: manifest, Tests: h.Tests,
+		Name: r.Name, Namespace: Namespace, ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Values: r.Values, Decided: r.Decided, Manifest: manifest, Tests: h.Tests,
 	})
 }
 

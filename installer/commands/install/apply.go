@@ -69,7 +69,7 @@ func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 	}
 	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
 	was, keys := r.secret.Config, ""
-	if r.newSecret.Action == access.SecretOverwrite && was != nil {
+	if r.newSecret.Action == access.SecretOverwrite && was != nil && r.was != nil { // Pods of a first release read the new one
 		keys = strings.Join(was.NeedsRestart(r.config), ", ")
 	}
 	if keys == "" {
@@ -181,9 +181,16 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	if o.ResetValues {
 		values = nil
 	}
+	values = helm.MergeValues(values, o.Values)
+	d := &decided{}
+	if len(helm.Current(history).Decided) > 0 {
+		if d, err = decideFor(ctx, e.Cluster, values); err != nil {
+			return err
+		}
+	}
 	c := &change{was: &history[0], request: helm.ApplyRequest{
-		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(values, o.Values), KubeVersion: e.Cluster.Version,
-		Description: "csccm upgrade",
+		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(d.values, values), KubeVersion: e.Cluster.Version,
+		Description: "csccm upgrade", Decided: d.names(),
 	}}
 	if err := c.render(ctx, e); err != nil {
 		return err

@@ -90,7 +90,7 @@ type run struct {
 	secret      *access.Secret
 	made        *credentials.Made
 	controllers *family.Controllers
-	placement   string // where the Pods with the keys run
+	decided     *decided
 
 	// The controller's access to CloudStack, and that of the administrator who makes its user.
 	config *cloudstack.Config // of the controller, for this machine; without keys as long as they are to be made

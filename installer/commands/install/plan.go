@@ -7,9 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -55,11 +58,8 @@ func (r *run) detect(ctx context.Context) error {
 	if err != nil {
 		return r.Cluster.Explain(err)
 	}
-	if distribution == cluster.CKS {
-		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
-		r.setDefault("adoptNodes", true)
-	}
-	r.placePods()
+	r.decided = decide(r.nodes, distribution, r.chartValues())
+	r.Values = helm.MergeValues(r.decided.values, r.Values)
 	for _, p := range r.controllers.Predecessors {
 		r.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
 	}
@@ -71,28 +71,67 @@ func (r *run) detect(ctx context.Context) error {
 	return nil
 }
 
-// placePods chooses where the Pods run, and how many, as far as the operator did not: on control plane nodes only, because the
-// kubelet of a Pod's node may read the keys.
-func (r *run) placePods() {
+// decided are chart values that follow from the cluster.
+type decided struct {
+	values    map[string]any
+	placement string // where the Pods with the keys run
+}
+
+func (d *decided) names() []string { return slices.Sorted(maps.Keys(d.values)) }
+
+// decide chooses chart values as far as those that are given do not: where the Pods run, and how many. They run on control
+// plane nodes only, because the kubelet of a Pod's node may read the keys.
+func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[string]any) *decided {
+	d := &decided{values: map[string]any{}}
+	set := func(name string, value any) {
+		if _, set := given[name]; !set {
+			d.values[name] = value
+		}
+	}
+	if distribution == cluster.CKS {
+		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
+		set("adoptNodes", true)
+	}
 	n := 0
-	for i := range r.nodes {
-		if node.ControlPlane(&r.nodes[i]) {
+	for i := range nodes {
+		if node.ControlPlane(&nodes[i]) {
 			n++
 		}
 	}
-	values := r.chartValues()
 	switch {
-	case values["affinity"] != nil || values["controlPlaneOnly"] != nil || values["kind"] == "DaemonSet":
-		r.placement = "as the chart's values say"
+	case given["affinity"] != nil || given["controlPlaneOnly"] != nil || given["kind"] == "DaemonSet":
+		d.placement = "as the chart's values say"
 	case n == 0:
-		r.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
-		r.setDefault("controlPlaneOnly", false)
+		d.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
+		set("controlPlaneOnly", false)
 	case n == 1:
-		r.placement = "on the one control plane node"
-		r.setDefault("replicaCount", 1)
+		d.placement = "on the one control plane node"
+		set("replicaCount", 1)
 	default:
-		r.placement = "on control plane nodes only"
+		d.placement = "on control plane nodes only"
 	}
+	return d
+}
+
+// decideFor is decide for a command that reads nothing else of the nodes.
+func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*decided, error) {
+	var err error
+	nodes, distribution := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items, cluster.Unknown
+	if err == nil {
+		distribution, _, err = c.Distribution(ctx, nodes)
+	}
+	return decide(nodes, distribution, given), c.Explain(err)
+}
+
+// Values returns the chart values that an install would apply.
+func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[string]any, error) {
+	history, err := e.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given = helm.MergeValues(helm.Values(history), given)
+	d, err := decideFor(ctx, e.Cluster, given)
+	return helm.MergeValues(d.values, given), err
 }
 
 // change is what an install, an upgrade or a rollback does with the Helm release.
@@ -179,7 +218,7 @@ func (r *run) planRelease(ctx context.Context) error {
 		r.setDefault("caBundle", map[string]any{"configMapName": access.CAConfigMap})
 	}
 	r.request = helm.ApplyRequest{
-		Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install",
+		Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install", Decided: r.decided.names(),
 	}
 	return r.render(ctx, r.Env)
 }
@@ -334,7 +373,7 @@ func (r *run) shown() *engine.Plan {
 	}
 	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", r.action, r.Cluster.Namespace, r.Release, from,
 		r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion()), r.Values, values...)
-	out.Add("Pods", r.placement, r.objects, diff.Text(r.objects, r.Verbose)...)
+	out.Add("Pods", r.decided.placement, r.objects, diff.Text(r.objects, r.Verbose)...)
 	if r.order != nil {
 		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", nil)
 		if r.order.AddTo(out); r.taker == nil {
@@ -353,9 +392,9 @@ func (r *run) shown() *engine.Plan {
 	return out
 }
 
-// confirm shows the plan and asks, unless it changes neither cluster nor CloudStack. With --yes, only what a takeover changes is shown.
+// confirm shows the plan and asks, unless it changes neither cluster nor CloudStack.
 func (r *run) confirm(ctx context.Context) error {
-	if !r.Yes || r.taker != nil && !r.Structured() {
+	if !r.Yes || !r.Structured() {
 		if _, err := io.WriteString(r.ErrOut, r.shown().Text(r.StyleOf(r.ErrOut))); err != nil {
 			return err
 		}

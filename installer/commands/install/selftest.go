@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()
-		if err := r.removePod(rctx, pod.Name); err != nil {
+		if err := r.removePod(rctx, pod.Name, removalTime); err != nil {
 			r.Progress.Warn("Pod %s of the self-test stays: %v", pod.Name, err)
 		}
 	}()
@@ -120,7 +119,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 // runToEnd returns the Pod as it ended, or as it was and why it did not end.
 func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod, why string) {
 	pods, inTime := r.Cluster.Kube.CoreV1().Pods(pod.Namespace), false
-	err := r.removePod(ctx, pod.Name) // of a run that was killed, or of helm test
+	err := r.removePod(ctx, pod.Name, testTime) // of a run that was killed, or of helm test
 	if err == nil {
 		// The account of a new namespace is made a moment after it.
 		_, _ = engine.Poll(ctx, r.Clock, testPoll, accountTime, func() (bool, error) {
@@ -144,15 +143,18 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 	return ended, ""
 }
 
-// removePod deletes a Pod and waits until it is gone.
-func (r *run) removePod(ctx context.Context, name string) error {
-	_, err := engine.Poll(ctx, r.Clock, testPoll, math.MaxInt64, func() (bool, error) {
+// removePod deletes a Pod and waits until it is gone. One on a node that is down stays until the node is back.
+func (r *run) removePod(ctx context.Context, name string, limit time.Duration) error {
+	inTime, err := engine.Poll(ctx, r.Clock, testPoll, limit, func() (bool, error) {
 		err := r.Cluster.Kube.CoreV1().Pods(r.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
 		return false, err
 	})
+	if err == nil && !inTime {
+		err = fmt.Errorf("Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s --force` removes it", name, limit, r.Cluster.Namespace, name)
+	}
 	return err
 }
 

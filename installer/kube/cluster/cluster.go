@@ -88,7 +88,9 @@ func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
 
 func tune(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = qps, burst
-	c.Timeout = requestLimit
+	if c.Timeout == 0 { // --request-timeout
+		c.Timeout = requestLimit
+	}
 	c.UserAgent = "csccm/" + csccm.Version
 	// Warnings of the API server are for developers of the calling program.
 	c.WarningHandler = rest.NoWarnings{}

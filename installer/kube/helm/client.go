@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,13 +148,13 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if absent || last.Info.Status == release.StatusUninstalled {
 		c.log("installing release %s from chart %s", req.Name, req.Chart.Version())
 		install := action.NewInstall(cfg)
-		install.ReleaseName, install.Namespace, install.Description, install.Timeout = req.Name, c.namespace, req.Description, actionTimeout
+		install.ReleaseName, install.Namespace, install.Description, install.Timeout = req.Name, c.namespace, req.description(), actionTimeout
 		install.Replace = true // allow the name of a release that was uninstalled with --keep-history
 		rel, err = install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	} else {
 		c.log("upgrading release %s to chart %s", req.Name, req.Chart.Version())
 		upgrade := action.NewUpgrade(cfg)
-		upgrade.Namespace, upgrade.Description, upgrade.Timeout = c.namespace, req.Description, actionTimeout
+		upgrade.Namespace, upgrade.Description, upgrade.Timeout = c.namespace, req.description(), actionTimeout
 		upgrade.MaxHistory, upgrade.ResetValues = maxHistory, true
 		rel, err = upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
@@ -221,6 +222,8 @@ type ApplyRequest struct {
 	Values map[string]any
 	// Description is stored with the revision; empty means Helm's default description.
 	Description string
+	// Decided are the names of values that csccm chose by the cluster. They are stored with the description.
+	Decided []string
 	// KubeVersion is the version that Template renders for (v1.37.1). Apply uses the cluster's version.
 	KubeVersion string
 	// Tests has Template render the chart's tests too, as helm template does.
@@ -238,6 +241,11 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	wanted, err := chartutil.ParseKubeVersion(req.KubeVersion)
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
+	}
+	for name, value := range req.Values { // templates take for granted that a map is one
+		if _, section := req.Chart.chart.Values[name].(map[string]any); section && value == nil {
+			return "", report.Usage("chart values: "+name+": got null, want object", "leave "+name+" out to have the chart's default")
+		}
 	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ReleaseName, install.Namespace, install.KubeVersion = req.Name, namespace, wanted
@@ -291,8 +299,18 @@ type Release struct {
 	Notes string   `json:"-"`
 	// Updated is when an action last wrote the revision.
 	Updated time.Time `json:"-"`
-	// Values are the user's values, without the chart's defaults.
-	Values map[string]any `json:"-"`
+	// Values are the user's values, without the chart's defaults, and those that csccm Decided.
+	Values  map[string]any `json:"-"`
+	Decided []string       `json:"-"`
+}
+
+const decidedMark = "; by the cluster: "
+
+func (r *ApplyRequest) description() string {
+	if len(r.Decided) == 0 {
+		return r.Description
+	}
+	return r.Description + decidedMark + strings.Join(r.Decided, ",")
 }
 
 // Deployed reports whether this revision is deployed.
@@ -305,6 +323,9 @@ func releases(stored []*release.Release) []Release {
 		r := Release{
 			Name: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Manifest: rel.Manifest, Values: rel.Config,
 			Status: rel.Info.Status.String(), Notes: rel.Info.Notes, Updated: rel.Info.LastDeployed.Time,
+		}
+		if _, names, ok := strings.Cut(rel.Info.Description, decidedMark); ok {
+			r.Decided = strings.Split(names, ",")
 		}
 		for _, hook := range rel.Hooks {
 			if slices.Contains(hook.Events, release.HookTest) {
@@ -320,14 +341,21 @@ func releases(stored []*release.Release) []Release {
 }
 
 // Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The values
-// of one that never was may be the cause of its failure. history is that of the release, the newest first.
+// of one that never was may be the cause of its failure. What csccm decided is not among them: the cluster may be another
+// now. history is that of the release, the newest first.
 func Values(history []Release) map[string]any {
-	for i := range history {
-		if history[i].Deployed() {
-			return history[i].Values
-		}
+	r := Current(history)
+	values := maps.Clone(r.Values)
+	maps.DeleteFunc(values, func(name string, _ any) bool { return slices.Contains(r.Decided, name) })
+	return values
+}
+
+// Current returns the newest revision that is deployed; an empty one if none is.
+func Current(history []Release) *Release {
+	if i := slices.IndexFunc(history, func(r Release) bool { return r.Deployed() }); i >= 0 {
+		return &history[i]
 	}
-	return nil
+	return &Release{}
 }
 
 // UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.

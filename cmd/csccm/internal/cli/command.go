@@ -62,9 +62,6 @@ type shared struct {
 // DryRunUsage is the text of the flag.
 const DryRunUsage = "read, check and show the plan; change nothing"
 
-// ErrDryYes refuses a command line with both flags: --yes asks for changes, --dry-run for none.
-var ErrDryYes = Usagef("--yes and --dry-run exclude each other")
-
 // OutputsAnnotation is the annotation of a command that holds its formats of -o.
 const OutputsAnnotation = "csccm.io/outputs"
 
@@ -134,9 +131,6 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	}
 	if has&FlagFailOn != 0 && g.FailOn != string(check.SeverityError) && g.FailOn != string(check.SeverityWarning) {
 		return Usagef("--fail-on %q is none of error, warning", g.FailOn)
-	}
-	if g.DryRun && g.Yes && has&FlagCloud != 0 {
-		return ErrDryYes
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ type Globals struct {
 	Connection func() []string
 
 	Clock clock.Clock
+	// Unknown is the error of --help for a command that does not exist.
+	Unknown error
 
 	Output         string
 	Color          string
