@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,28 @@ func TestCatalogue(t *testing.T) {
 	group := func(code string) string { return categories[strings.Split(code, "-")[0]] }
 	blocks := slices.CompactFunc(slices.Clone(seen), func(a, b string) bool { return group(a) == group(b) })
 	require.Len(t, blocks, 8, "the checks of a heading stand together")
+}
+
+// The table of faults has a row for each that the script of remedies tries, and every check.
+func TestTableOfFaults(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/contributing/faults.md")
+	require.NoError(t, err)
+	script, err := os.ReadFile("../../test/e2e/testdata/script/remedies.txtar")
+	require.NoError(t, err)
+
+	var rows []string
+	for _, fails := range regexp.MustCompile(`(?m)^fails (\S+) `).FindAllStringSubmatch(string(script), -1) {
+		rows = append(rows, fails[1])
+	}
+	var listed []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z0-9]+-\d+) \| .* s \| .* s \|$`).FindAllStringSubmatch(string(page), -1) {
+		listed = append(listed, row[1])
+	}
+	require.Equal(t, rows, listed, "docs/contributing/faults.md: the rows are those of remedies.txtar, in its order")
+	for _, c := range All() {
+		require.Contains(t, string(page), c.Code)
+	}
 }
 
 // What the checks say of versions is what the chart says.
