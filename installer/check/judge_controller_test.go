@@ -27,8 +27,6 @@ func ours(wanted, ready int32) Workload {
 	return Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-cloud-controller-manager", labels: l, selector: &metav1.LabelSelector{MatchLabels: l}, Wanted: wanted, Ready: ready}
 }
 
-func workloads(w ...Workload) func(*Facts) { return func(f *Facts) { f.Sort(w) } }
-
 func pod(name string, ready bool, change ...func(p *corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: ours(0, 0).labels}, Spec: corev1.PodSpec{NodeName: "node-of-" + name}}
 	status := corev1.ConditionFalse

@@ -323,11 +323,12 @@ func (v *view) summary() {
 	} else {
 		v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
 	}
-	if k.Version == "" && cloud.URL == "" {
+	switch {
+	case k.Version == "" && cloud.URL == "":
 		v.line("CloudStack", check.Nodes, false, "no usable credentials") // they are in the cluster
-	} else if cloud.URL == "" {
+	case cloud.URL == "":
 		v.line("CloudStack", "", false, "no usable credentials")
-	} else {
+	default:
 		v.line("CloudStack", check.VMs, cloud.VMs > 0,
 			join(cloud.Version, label("project ", cloud.Project), label("zone ", cloud.Zone), english.Plural(cloud.VMs, "VM", ""), cloud.URL))
 	}

@@ -815,7 +815,7 @@ func (e *explorer) finish() (final []*corev1.Service) {
 func (e *explorer) writes() (out []string) {
 	synctest.Wait()
 	for _, c := range e.Ledger().Find("*", "ccm") {
-		if !isRead(c.Command) && c.Command != "associateIpAddress" && !(e.noTags && c.Command == "createTags") {
+		if !isRead(c.Command) && c.Command != "associateIpAddress" && (!e.noTags || c.Command != "createTags") {
 			out = append(out, c.Command)
 		}
 	}
@@ -886,11 +886,8 @@ func contended(c *metav1.Condition) bool {
 	if c == nil {
 		return false
 	}
-	switch plan.Reason(c.Reason) {
-	case plan.ReasonPortTaken, plan.ReasonNotAllowed, plan.ReasonAddressUnavailable, plan.ReasonSourceRanges:
-		return true
-	}
-	return slices.ContainsFunc([]string{"Maximum amount of resources", "Insufficient address capacity", "(code 532", "(code 535"}, func(text string) bool {
+	others := []plan.Reason{plan.ReasonPortTaken, plan.ReasonNotAllowed, plan.ReasonAddressUnavailable, plan.ReasonSourceRanges}
+	return slices.Contains(others, plan.Reason(c.Reason)) || slices.ContainsFunc([]string{"Maximum amount of resources", "Insufficient address capacity", "(code 532", "(code 535"}, func(text string) bool {
 		return strings.Contains(c.Message, text)
 	})
 }

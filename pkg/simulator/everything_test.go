@@ -61,6 +61,7 @@ func (h *env) everything(name string, owner ...string) {
 		root createKubernetesCluster clustertype=ExternalManaged name={N}-cluster zoneid={zone} size=1 description=d OWNER > cluster
 		root addVirtualMachinesToKubernetesCluster id={cluster} virtualmachineids={first}
 		certificate
+		root registerCniConfiguration name={N}-cni cniconfig=I2Nsb3VkLWNvbmZpZwo= OWNER
 		root uploadSslCert name={N}-cert certificate={cert} privatekey={key} OWNER
 	`, "OWNER", strings.Join(of, " ")))
 }
@@ -97,6 +98,7 @@ func (h *env) ownedIDs(a *store.Account) map[string][]string {
 // ownedTables are the tables whose rows belong to accounts.
 var ownedTables = []string{
 	"networks", "vpcs", "acllists", "aclitems", "vms", "nics", "ips", "lbrules", "fwrules", "pfrules", "policies", "certs", "kubernetesclusters",
+	"cniconfigs",
 }
 
 // startFresh starts a fresh world with room for many objects and tenants.

@@ -1,8 +1,6 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secretusers finds what uses the content of a Secret: the Pods that refer to it, by their owner, and other
-// Secrets that hold a copy, with their Pods.
 package access
 
 import (

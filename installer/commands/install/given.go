@@ -102,9 +102,8 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 	if admin || c.FromPredecessor {
 		return nil
 	}
-	for name, variable := range map[string]string{
-		"api-url": "CLOUDSTACK_API_URL", "api-key": "CLOUDSTACK_API_KEY", "secret-key": "CLOUDSTACK_SECRET_KEY",
-	} {
+	for _, name := range []string{"api-url", "api-key", "secret-key"} {
+		variable := "CLOUDSTACK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		if value := credentials.TrimKey(getenv(variable)); value != "" && c.Answers[name] == "" {
 			c.Answer(name, value)
 		}

@@ -153,7 +153,7 @@ func (r *run) removePod(ctx context.Context, name string, limit time.Duration) e
 		return false, err
 	})
 	if err == nil && !inTime {
-		err = fmt.Errorf("Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s --force` removes it", name, limit, r.Cluster.Namespace, name)
+		err = fmt.Errorf("the Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s --force` removes it", name, limit, r.Cluster.Namespace, name)
 	}
 	return err
 }

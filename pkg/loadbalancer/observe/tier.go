@@ -25,7 +25,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 		everywhere = everywhere || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
-	if r.Desired.ACLID == "" && !everywhere || r.Options.LeaveACLs {
+	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
 		return nil
 	}
 	if r.Lacks(CmdListACLs) {

@@ -197,7 +197,7 @@ func (a *Address) OwnForwards() []Item { return owned(a.Forwards) }
 func (a *Address) foreign() string {
 	releasing := a.State == StateReleasing // what was on it is going already, but not what came meanwhile
 	others := func(list []Item) bool {
-		return slices.ContainsFunc(list, func(i Item) bool { return i.Owner != Owned && !(releasing && i.Deleting) })
+		return slices.ContainsFunc(list, func(i Item) bool { return i.Owner != Owned && (!releasing || !i.Deleting) })
 	}
 	switch {
 	case others(a.Rules):

@@ -163,6 +163,8 @@ func OwnerOf(obj any) *store.Account {
 		return OwnerOf(o.List)
 	case *store.KubernetesCluster:
 		return o.Owner
+	case *store.CNIConfig:
+		return o.Owner
 	case *store.Project:
 		return o.Owner()
 	case *store.Account:

@@ -91,6 +91,11 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 			st.Certs.Drop(cert)
 		}
 	}
+	for _, cni := range slices.Clone(st.CNIConfigs.Rows) {
+		if cni.Owner == a {
+			st.CNIConfigs.Drop(cni)
+		}
+	}
 	a.Limits = nil
 }
 
