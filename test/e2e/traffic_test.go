@@ -63,7 +63,7 @@ func (e *clusterEnv) leave(t *testing.T, state *leftby.State, s *corev1.Service)
 	made, err := services.Create(t.Context(), svc, metav1.CreateOptions{})
 	require.NoError(t, err)
 	made.Status = s.Status
-	_, err = services.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+	_, err = services.UpdateStatus(t.Context(), made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"}) // upstream's program
 	require.NoError(t, err)
 	name := func(s *corev1.Service) string { return "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31] }
 	for i := range state.CloudStack.LoadBalancerRule {

@@ -148,7 +148,7 @@ var keyRemedies = map[cloudstack.Kind]string{
 }
 
 // newKeys is for keys that do not work any more. Not even rotate-keys finds their user.
-const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new ones"
+const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new keys"
 
 // untrusted is for a certificate that a ca-file makes good.
 const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 		by := lease.Holder(l)
 		name := lease.Name{Namespace: l.Namespace, Name: l.Name}
 		pod := slices.ContainsFunc(workloads, func(w string) bool { return strings.HasPrefix(by, w+"-") })
-		explained := pod || slices.Contains(known, name) || lease.ByCSCCM(by)
+		explained := pod || slices.Contains(known, name) || lease.ByCSCCM(by) || e.ended(by)
 		if !strings.Contains(l.Name, usualName) || by == "" || l.Spec.RenewTime == nil || explained {
 			continue
 		}
@@ -169,6 +170,20 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 		}
 	}
 	return out
+}
+
+// podOf is the identity of a Pod of a Deployment, or of a DaemonSet with the usual name: both names end in Kubernetes' own alphabet.
+var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName + `)-[bcdf-hj-np-tv-xz2456789]{5}_`)
+
+// ended reports whether the holder of a lease was a Pod whose workload is gone, as after an uninstall: its last renewal counts for some
+// seconds more.
+func (e *Evidence) ended(holder string) bool {
+	match := podOf.FindStringSubmatch(holder)
+	if match == nil {
+		return false
+	}
+	name := match[1] + match[2] // one of them is empty
+	return !slices.ContainsFunc(e.Workloads, func(w cluster.Workload) bool { return w.Meta.Name == name })
 }
 
 // shared returns the controllers that two releases of the chart run, as a list. A release without words does not run.

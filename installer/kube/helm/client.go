@@ -242,8 +242,10 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
-	for name, value := range req.Values { // templates take for granted that a map is one
-		if _, section := req.Chart.chart.Values[name].(map[string]any); section && value == nil {
+	// Templates read the settings of a section without asking whether it is there. A map that is empty by default may be removed.
+	for name, value := range req.Values {
+		section, _ := req.Chart.chart.Values[name].(map[string]any)
+		if len(section) > 0 && value == nil {
 			return "", report.Usage("chart values: "+name+": got null, want object", "leave "+name+" out to have the chart's default")
 		}
 	}

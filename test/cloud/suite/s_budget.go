@@ -59,9 +59,9 @@ func budgets(e *env) string {
 	// Networks are read once in ten minutes, for all Services.
 	e.served("first")
 	e.idle()
-	create, remove := 6+2*budgetPorts, 4
-	create++           // one list that shows the outcome of all jobs, in place of a result for each
-	if e.vpcID != "" { // the tier's ACL list is read, too
+	create, remove := 6+2*budgetPorts, 5 // the address is read once more before it is released
+	create++                             // one list that shows the outcome of all jobs, in place of a result for each
+	if e.vpcID != "" {                   // the tier's ACL list is read, too
 		create, remove = create+2, remove+1
 	}
 	var seen []string
