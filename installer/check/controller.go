@@ -135,13 +135,16 @@ func heldByPod(holder string, pods []corev1.Pod) bool {
 func otherControllers(f *Facts) Finding {
 	var found []Object
 	var fixes []string
-	what := "another program gives Services without a class addresses"
+	outcome, what := Warning, "another program gives Services without a class addresses"
 	for _, r := range f.rivals() {
 		if slices.Contains(f.Replaces, Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}) {
 			continue
 		}
 		if r.Family != family.Balancer {
 			what = "another cloud controller manager is there"
+		}
+		if r.Kind != "Service" { // the status of a Service shows who has written it, and not whether that program still runs
+			outcome = "" // as severe as the check
 		}
 		found = append(found, objectf(r.Kind, r.Namespace, r.Name, "%s", r.What))
 		if !slices.Contains(fixes, r.Fix) {
@@ -151,7 +154,7 @@ func otherControllers(f *Facts) Finding {
 	if len(found) == 0 {
 		return Passf("none")
 	}
-	return Problemf("%s", what).About(found...).Fix("%s", strings.Join(fixes, "; "))
+	return Problemf("%s", what).as(outcome).About(found...).Fix("%s", strings.Join(fixes, "; "))
 }
 
 // rivals are those beside the controller of the release, or of the chart that is about to be applied.

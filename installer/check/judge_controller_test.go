@@ -143,6 +143,13 @@ func TestOtherControllers(t *testing.T) {
 	expect{"", "another", []string{"Deployment kube-system/ccm: release"}}.of(t, "CCM-003", of(release), func(f *Facts) { f.Release = "another" })
 	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server","--disable-cloud-controller"]` })
 	require.Contains(t, expect{"", "gives Services without a class addresses", []string{"Node s1: ServiceLB"}}.of(t, "CCM-003", ofNodes(k3s)).Remedy, "--disable=servicelb")
+	written := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	written.Spec.Type = corev1.ServiceTypeLoadBalancer
+	written.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
+	written.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "balancer", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}}
+	expect{Warning, "gives Services without a class addresses", []string{"Service default/web: balancer writes its status"}}.of(t, "CCM-003", func(f *Facts) {
+		f.Services = []corev1.Service{written} // whether the program still runs is not known
+	})
 }
 
 func TestAnswers(t *testing.T) {

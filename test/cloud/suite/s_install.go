@@ -180,7 +180,7 @@ func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 			made.Status.LoadBalancer.Ingress[i].IP = l.ip
 		}
 	}
-	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{}))
+	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"})) // upstream's program
 	e.leaveRules(state, s, made, l)
 }
 
