@@ -49,6 +49,9 @@ func TestExplore(t *testing.T) {
 		}
 		return
 	}
+	if testing.Short() && os.Getenv("SEEDS") == "" {
+		t.Skip("random histories: make explore plays them with the race detector")
+	}
 	first, last, many := strings.Cut(cmp.Or(os.Getenv("SEEDS"), "1-20"), "-")
 	from, err := strconv.ParseUint(first, 10, 64)
 	require.NoError(t, err, "SEEDS")
@@ -102,6 +105,9 @@ func replay(t *testing.T, h history) {
 
 // Histories that once broke a promise. One whose fault is not mended names what it breaks, after "# known: ".
 func TestHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random histories: make explore plays them with the race detector")
+	}
 	all, err := script.Find("explored", "")
 	require.NoError(t, err)
 	for i := range all {
@@ -126,6 +132,9 @@ func TestHistories(t *testing.T) {
 
 // A history replays to the same calls.
 func TestReplaysAreExact(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random histories: make explore plays them with the race detector")
+	}
 	for _, seed := range []uint64{1, 4, 9} {
 		h := generate(seed)
 		first, second := play(t, h, false).lines, play(t, h, false).lines
