@@ -140,10 +140,8 @@ const patience = 2 * time.Minute
 
 func uninitialised(f *Facts, n *corev1.Node) string {
 	since := n.CreationTimestamp.Time // or when the taints were last written
-	for _, m := range n.ManagedFields {
-		if m.Time != nil && m.FieldsV1 != nil && m.Time.After(since) && strings.Contains(m.FieldsV1.GetRawString(), `"f:taints"`) {
-			since = m.Time.Time
-		}
+	if _, written := cluster.LastWritten(&n.ObjectMeta, "taints"); written.After(since) {
+		since = written
 	}
 	age := f.At.Sub(since)
 	if !node.HasTaint(n) || age < patience {

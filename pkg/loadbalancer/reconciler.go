@@ -105,15 +105,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			t.mem.actual, t.mem.whole = nil, t.Whole
 		}
 	}()
-	t.work.Actual = t.mem.actual
-	if err := r.applier.Resume(ctx, t.work); err != nil {
-		return result, err
-	}
-	changed, err := r.applier.Settle(ctx, t.work)
-	if changed {
-		t.mem.actual = nil
-	}
-	if err != nil {
+	if err := r.settle(ctx, t); err != nil {
 		return result, err
 	}
 	if err := r.look(ctx, t); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -268,16 +269,11 @@ func (r *run) writeBack(ctx context.Context) error {
 
 // changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of Pods.
 // Where nothing says so it is now: then all Pods are older.
-func (r *run) changedAt(s *corev1.Secret) (latest time.Time) {
-	for _, m := range s.ManagedFields {
-		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+r.Secret.Key+`"`) && m.Time.After(latest) {
-			latest = m.Time.Time
-		}
+func (r *run) changedAt(s *corev1.Secret) time.Time {
+	if _, written := cluster.LastWritten(&s.ObjectMeta, r.Secret.Key); !written.IsZero() {
+		return written
 	}
-	if latest.IsZero() {
-		return r.Clock.Now()
-	}
-	return latest
+	return r.Clock.Now()
 }
 
 // keeps returns why old keys must still work, or what --finish would break.

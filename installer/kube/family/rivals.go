@@ -137,7 +137,7 @@ func (e *Evidence) Rivals() (out []Rival) {
 	}
 	for i := range e.Services {
 		s := &e.Services[i]
-		by := cluster.Manager(&s.ObjectMeta, "ingress")
+		by, _ := cluster.LastWritten(&s.ObjectMeta, "ingress")
 		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"}, func(part string) bool { return strings.Contains(by, part) })
 		if by != "" && !ours && service.Handles(s) && len(s.Status.LoadBalancer.Ingress) > 0 {
 			out = append(out, Rival{Balancer, "Service", s.Namespace, s.Name, fmt.Sprintf("%s writes its status (field manager), though it has no class", by), fixWriter})

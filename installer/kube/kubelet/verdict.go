@@ -205,7 +205,7 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 // WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an atomic list, so
 // it has one manager. The field manager is the name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
-	manager := cluster.Manager(&n.ObjectMeta, "addresses")
+	manager, _ := cluster.LastWritten(&n.ObjectMeta, "addresses")
 	return manager == "kubelet" || manager == "k3s"
 }
 
