@@ -176,7 +176,9 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 		err = p.look(ctx, t)
 	}
 	if err == nil {
-		steps, err = p.plan(ctx, t)
+		if steps, err = p.plan(ctx, t); err == nil {
+			err = t.mem.actual.Unread
+		}
 	}
 	if t.mem.actual != nil {
 		out.Desired, out.Actual = &t.Desired, t.mem.actual

@@ -141,6 +141,8 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
 	case t.Desired.Absent:
 		return result, r.gone(t, len(result.Plan))
+	case t.mem.actual.Unread != nil:
+		return result, t.mem.actual.Unread
 	}
 	return r.served(ctx, t, result)
 }
@@ -188,7 +190,9 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 	if t.mem.tried != nil {
 		t.mem.tried.Add(result.Plan)
 	}
-	err = r.apply(ctx, t, result.Plan)
+	if err = r.apply(ctx, t, result.Plan); err == nil {
+		err = t.mem.actual.Unread
+	}
 	if result.Done = len(t.work.Done); result.Done > 0 {
 		r.options.Released()
 	}

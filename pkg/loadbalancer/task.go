@@ -198,7 +198,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	if p.leavesACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""
 	}
-	t.mem.actual, t.mem.readAt, t.mem.doubted = actual, begun, false
+	t.mem.actual, t.mem.readAt, t.mem.doubted = actual, begun, actual.Unread != nil
 	return nil
 }
 

@@ -39,7 +39,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		}
 	}
 	if a.VPCID == "" && a.State != plan.StateReleasing { // CloudStack lists no firewall rules of an address that is being released
-		if err := r.readFirewall(ctx, &a); err != nil {
+		if a.FirewallUnread, err = r.unread(ctx, r.readFirewall(ctx, &a)); err != nil {
 			return a, exists, err
 		}
 	}

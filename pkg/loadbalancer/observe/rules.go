@@ -46,10 +46,11 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		if rule.Owner != plan.Owned {
 			continue
 		}
-		if rule.Members, err = r.members(ctx, rule, a); err != nil {
+		rule.Members, err = r.members(ctx, rule, a)
+		if rule.MembersUnread, err = r.unread(ctx, err); err != nil {
 			return err
 		}
-		if err := r.readExtras(ctx, rule, a); err != nil {
+		if rule.ExtrasUnread, err = r.unread(ctx, r.readExtras(ctx, rule, a)); err != nil {
 			return err
 		}
 		sticky = sticky || rule.PolicyID != ""
@@ -153,7 +154,7 @@ func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
 		return nil
 	}
 	if before := r.Last.Find(a.ID); before != nil && before.Acquired == a.Acquired {
-		if rule := before.Rule(ruleID, 0); rule != nil && rule.Owner == plan.Owned {
+		if rule := before.Rule(ruleID, 0); rule != nil && rule.Owner == plan.Owned && !rule.MembersUnread && !rule.ExtrasUnread {
 			return rule
 		}
 	}

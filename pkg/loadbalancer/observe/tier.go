@@ -46,7 +46,9 @@ func (r *reading) readACLs(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list network ACL items: %w", err)
+		r.actual.ACLs = r.ACLs
+		r.actual.ACLsUnread, err = r.unread(ctx, fmt.Errorf("list network ACL items: %w", err))
+		return err
 	}
 	for i := range items {
 		if item := r.aclItem(&items[i]); item.Owner == plan.Owned || items[i].ListID == r.Desired.ACLID {

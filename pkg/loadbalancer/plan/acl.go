@@ -153,6 +153,9 @@ var protocolNumbers = map[string]string{ProtocolTCP: "6", ProtocolUDP: "17"}
 
 // acls plans the items of all lists: those wanted in one of them, and none in the others.
 func (p *planner) acls(a Actual) {
+	if a.ACLsUnread {
+		return
+	}
 	a.ACLs = slices.Clone(a.ACLs)
 	wanted := ""
 	if !p.desired.Absent && p.desired.ACLID != "" {

@@ -32,6 +32,10 @@ type Actual struct {
 	Addresses []Address `json:"addresses,omitempty"`
 	// ACLs are the network ACL lists that matter: the tier's, and those with items of ours.
 	ACLs []ACL `json:"acls,omitempty"`
+	// Unread is the first failure to read something without which the rest can be worked on. What could not be read is left as it is:
+	// see the fields of the same ending.
+	Unread     error `json:"-"`
+	ACLsUnread bool  `json:"aclsUnread,omitempty"`
 	// OtherCluster is the id of another cluster in tags with the Service's UID; empty for none.
 	OtherCluster string `json:"otherCluster,omitempty"`
 }
@@ -105,6 +109,8 @@ type Address struct {
 	OwnTags  []string `json:"ownTags,omitempty"`
 	Rules    []Item   `json:"rules,omitempty"`
 	Firewall []Item   `json:"firewall,omitempty"` // see OwnsFirewall
+	// FirewallUnread means that Firewall could not be read.
+	FirewallUnread bool `json:"firewallUnread,omitempty"`
 }
 
 // Mark says whose an item on an address or in a network ACL list is.
@@ -138,6 +144,10 @@ type Item struct {
 	PolicyID    string                 `json:"policyID,omitempty"`
 	Certificate string                 `json:"certificate,omitempty"`
 
+	// MembersUnread means that Members of an own one could not be read, ExtrasUnread the same of stickiness or certificate.
+	MembersUnread bool `json:"membersUnread,omitempty"`
+	ExtrasUnread  bool `json:"extrasUnread,omitempty"`
+
 	// Member is where an own port forwarding leads, see MemberName, VM the name of the VM of any.
 	Member string `json:"member,omitempty"`
 	VM     string `json:"vm,omitempty"`
@@ -166,7 +176,8 @@ const LostAnswerGrace = 2 * time.Minute
 
 // Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
 func (a Actual) Clone() Actual {
-	out := Actual{Addresses: slices.Clone(a.Addresses), ACLs: slices.Clone(a.ACLs), OtherCluster: a.OtherCluster}
+	out := a
+	out.Addresses, out.ACLs = slices.Clone(a.Addresses), slices.Clone(a.ACLs)
 	for i := range out.Addresses {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)

@@ -44,7 +44,7 @@ func (p *planner) reach(target *Address) {
 	}
 	p.tag(TagRules, target.on(), target.OwnRules())
 	p.tag(TagForwards, target.on(), target.OwnForwards())
-	if p.desired.Firewall && !target.Internal {
+	if p.desired.Firewall && !target.Internal && !target.FirewallUnread {
 		p.firewall(target)
 		p.tag(TagFirewall, target.on(), target.firewall(true))
 	}
@@ -74,6 +74,8 @@ func (p *planner) createRule(target *Address, want Rule) {
 func (p *planner) extras(on On, want Rule, have Item) {
 	id, port := have.ID, want.PublicPort
 	switch {
+	case have.ExtrasUnread:
+		return
 	case want.Stickiness != nil && !want.Stickiness.Equal(have.Stickiness):
 		p.add(waveBuild, Step{Kind: SetStickiness, On: on, ItemID: id, Port: port, Rule: want})
 	case want.Stickiness == nil && have.PolicyID != "":
@@ -159,6 +161,9 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 
 // members plans the changes of a rule's members.
 func (p *planner) members(on On, have Item, want []string) {
+	if have.MembersUnread {
+		return
+	}
 	add, remove := difference(want, have.Members)
 	if len(add) > 0 {
 		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: add})
@@ -183,7 +188,7 @@ func difference(want, have []string) (add, remove []string) {
 
 // leave plans the removal of everything we own on the address.
 func (p *planner) leave(a *Address) {
-	if !a.Ours() {
+	if !a.Ours() || a.FirewallUnread {
 		return
 	}
 	why := a.foreign()
