@@ -60,7 +60,7 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		spec, err := annotation.Parse(svc)
 		require.NoError(t, err)
 		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
-			Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {},
+			Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {}, Fresh: true,
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan

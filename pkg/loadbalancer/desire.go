@@ -20,17 +20,19 @@ import (
 // freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
 const freshAge = 5 * time.Second
 
-// desire decides what the Service is to have. It makes no call but for a network not seen before, and before a refusal: what was
-// read may be minutes old, and a NIC may have been added, or the network changed.
+// ErrStale means that a refusal would rest on nodes that were read minutes ago: a NIC may have been added since. Reconcile has done
+// nothing, and is called again with nodes just read.
+var ErrStale = errors.New("the nodes have to be read again")
+
+// desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request that is Fresh.
 func (p *Planner) desire(ctx context.Context, t *task) error {
-	refusal, outside, err := p.desireAt(ctx, t, 0)
-	if err == nil && (refusal != nil || len(outside) > 0) {
-		if t.refresh != nil {
-			t.Members, t.Reach, err = t.refresh(ctx)
-		}
-		if err == nil {
-			refusal, outside, err = p.desireAt(ctx, t, freshAge)
-		}
+	maxAge := time.Duration(0)
+	if t.fresh {
+		maxAge = freshAge
+	}
+	refusal, outside, err := p.desireAt(ctx, t, maxAge)
+	if err == nil && !t.fresh && (refusal != nil || len(outside) > 0) {
+		return ErrStale
 	}
 	switch {
 	case err != nil:

@@ -13,7 +13,6 @@ package loadbalancer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -60,10 +59,6 @@ type Options struct {
 	Policy plan.Policy
 	// Clock is the real one when nil.
 	Clock clock.PassiveClock
-	// Log gets one line per action; may be nil.
-	Log func(service, message string)
-	// Released is called when an address or ports became free; may be nil. It must not block.
-	Released func()
 }
 
 func (o Options) withDefaults() Options {
@@ -71,12 +66,6 @@ func (o Options) withDefaults() Options {
 	o.Clock = cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
 	if o.Role == nil {
 		o.Role = cloudstack.NewRole(o.Clock)
-	}
-	if o.Log == nil {
-		o.Log = func(string, string) {}
-	}
-	if o.Released == nil {
-		o.Released = func() {}
 	}
 	return o
 }
@@ -87,8 +76,10 @@ type Request struct {
 	plan.Facts
 	// Absent means that the Service no longer wants a load balancer: everything of it is removed.
 	Absent bool
-	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
-	Refresh func(ctx context.Context) (members, reach []plan.Member, err error)
+	// Fresh means that Members and Reach were read some seconds ago at most.
+	Fresh bool
+	// Preview only reads, and says what would be done.
+	Preview bool
 	Records apply.Store
 	Grants  plan.Grants
 	Notify  func(plan.Notice)
@@ -144,7 +135,7 @@ func (o Options) place(ctx context.Context, project, network string) (string, er
 	return "network " + network, nil
 }
 
-// Preview is what the controller would do for a Service, found by reading alone.
+// Preview is what the controller would do for a Service.
 type Preview struct {
 	Service string        `json:"service"`
 	Desired *plan.Desired `json:"desired,omitempty"`
@@ -156,48 +147,6 @@ type Preview struct {
 	// Pending are acquisitions whose outcome the controller would ask for first.
 	Pending int           `json:"pending,omitempty"`
 	Notices []plan.Notice `json:"notices,omitempty"`
-}
-
-// Preview says what Reconcile would do.
-func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
-	out := Preview{Service: req.Service.Key(), Actions: []plan.Step{}}
-	req.Notify = func(n plan.Notice) { out.Notices = append(out.Notices, n) }
-	t, err := p.newTask(ctx, req)
-	if err != nil {
-		return out, err
-	}
-	defer t.release()
-	out.Pending = len(t.records.Pending)
-	var steps []plan.Step
-	if !req.Absent {
-		err = p.desire(ctx, t)
-	}
-	if err == nil {
-		err = p.look(ctx, t)
-	}
-	if err == nil {
-		if steps, err = p.plan(ctx, t); err == nil {
-			err = t.mem.actual.Unread
-		}
-	}
-	if t.mem.actual != nil {
-		out.Desired, out.Actual = &t.Desired, t.mem.actual
-	}
-	out.Actions = append(out.Actions, steps...)
-	if errors.As(err, &out.Refusal) {
-		return out, nil
-	}
-	return out, err
-}
-
-// PreviewKept says what Keep would do.
-func (p *Planner) PreviewKept(ctx context.Context, req Request, membersKnown bool) ([]plan.Step, error) {
-	t, err := p.newTask(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	defer t.release()
-	return p.planKept(ctx, t, membersKnown)
 }
 
 // ServiceOf is what the planner needs of a Service.

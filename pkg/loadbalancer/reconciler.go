@@ -34,6 +34,14 @@ type Result struct {
 	Unserved *plan.Notice
 	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
 	Done int
+	// Freed means that an address or ports became free for other Services.
+	Freed bool
+
+	// Desired and Actual are what the plan was made of, as far as that is known. Pending is how many acquisitions had no known
+	// result.
+	Desired *plan.Desired
+	Actual  *plan.Actual
+	Pending int
 }
 
 // Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what is
@@ -51,7 +59,7 @@ func New(api API, o Options) *Reconciler {
 	return &Reconciler{
 		Planner: p, api: api, metrics: newMetrics(),
 		applier: &apply.Applier{
-			API: api, Role: p.options.Role, Clock: p.options.Clock, Touch: p.observer.Touch, Released: p.options.Released,
+			API: api, Role: p.options.Role, Clock: p.options.Clock, Touch: p.observer.Touch,
 		},
 	}
 }
@@ -94,6 +102,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, err
 	}
 	defer func() {
+		result.Freed, result.Desired, result.Actual = t.work.Freed, &t.Desired, t.mem.actual
 		if t.mem.actual != nil {
 			t.mem.acls = t.mem.actual.ACLs
 		}
@@ -105,7 +114,11 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			t.mem.actual, t.mem.whole = nil, t.Whole
 		}
 	}()
-	if err := r.settle(ctx, t); err != nil {
+	result.Pending = len(t.records.Pending)
+	if !t.preview {
+		err = r.settle(ctx, t)
+	}
+	if err != nil {
 		return result, err
 	}
 	if err := r.look(ctx, t); err != nil {
@@ -115,14 +128,17 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	// A second round when the first showed something new of the server, or proved ours what was of unknown origin.
 	for round := range 3 {
 		steps, err := r.plan(ctx, t)
-		if err != nil {
+		result.Plan = append(result.Plan, steps...)
+		if t.preview && err == nil {
+			err = t.mem.actual.Unread
+		}
+		if err != nil || t.preview {
 			return result, err
 		}
 		if round == 0 {
 			r.metrics.planned(steps)
 		}
 		r.noteDrift(t, steps)
-		result.Plan = append(result.Plan, steps...)
 		err = r.apply(ctx, t, steps)
 		result.Done = len(t.work.Done)
 		if err != nil {
@@ -181,10 +197,13 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 		}
 	}()
 
-	if err = r.settle(ctx, t); err == nil {
+	if !t.preview {
+		err = r.settle(ctx, t)
+	}
+	if err == nil {
 		result.Plan, err = r.planKept(ctx, t, membersKnown)
 	}
-	if err != nil {
+	if err != nil || t.preview {
 		return result, err
 	}
 	if t.mem.tried != nil {
@@ -193,9 +212,7 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 	if err = r.apply(ctx, t, result.Plan); err == nil {
 		err = t.mem.actual.Unread
 	}
-	if result.Done = len(t.work.Done); result.Done > 0 {
-		r.options.Released()
-	}
+	result.Done = len(t.work.Done)
 	return result, err
 }
 

@@ -43,12 +43,12 @@ type Memory struct {
 
 // task is one piece of work on one Service.
 type task struct {
-	observe.Query // how to look, and with it the Service
-	refresh       func(ctx context.Context) (members, reach []plan.Member, err error)
-	grants        plan.Grants
-	since         time.Time // of the drift round: what was learned before is asked for again
-	mem           *Memory
-	records       *apply.Records
+	observe.Query       // how to look, and with it the Service
+	fresh, preview bool // as in Request
+	grants         plan.Grants
+	since          time.Time // of the drift round: what was learned before is asked for again
+	mem            *Memory
+	records        *apply.Records
 	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
@@ -61,17 +61,6 @@ type task struct {
 	unlock []func()
 }
 
-// once passes each notice on once; notify may be nil.
-func once(notify func(plan.Notice)) func(plan.Notice) {
-	noted := map[string]bool{}
-	return func(n plan.Notice) {
-		if notify != nil && !noted[n.Message] {
-			noted[n.Message] = true
-			notify(n)
-		}
-	}
-}
-
 // newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
 // Service names.
 func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
@@ -79,10 +68,10 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
 	}
-	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, since: req.Since, Query: observe.Query{
+	t := &task{mem: mem, fresh: req.Fresh, preview: req.Preview, grants: req.Grants, since: req.Since, Query: observe.Query{
 		Subject: &plan.Subject{
 			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
-			Clusters: p.options.ClusterIDs(), Notify: once(req.Notify),
+			Clusters: p.options.ClusterIDs(), Notify: req.Notify,
 		},
 		Book: p.options.Book, Doubts: mem.doubts, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
@@ -93,7 +82,7 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	t.records = apply.NewRecords(req.Spec.Records, req.Records)
 	t.Records = t.records.Records
 	t.work = apply.NewWork(apply.Work{
-		Subject: t.Subject, Records: t.records, Memory: &mem.changes, Log: func(message string) { p.options.Log(t.Service.Key(), message) },
+		Subject: t.Subject, Records: t.records, Memory: &mem.changes,
 		MayAcquire: func(ctx context.Context, address string) error { return p.reserve(ctx, t, address) },
 		HeldByOther: func(ip string) bool {
 			return slices.ContainsFunc(p.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })

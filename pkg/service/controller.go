@@ -63,6 +63,7 @@ type Controller struct {
 	deps       Deps
 	reconciler *loadbalancer.Reconciler
 	queue      workqueue.TypedDelayingInterface[Key]
+	fair       *fairQueue // the order of queue
 	book       *book
 	members    node.Members
 	endpoints  *endpoints
@@ -79,10 +80,7 @@ type Controller struct {
 
 	mu      sync.Mutex
 	states  map[Key]*state
-	workers int
-	busy    map[string]int   // workers by namespace, see enter
-	parked  map[string][]Key // Services that wait for one, by namespace
-	freedAt time.Time        // when something last became free
+	freedAt time.Time // when something last became free
 }
 
 // state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker of the
@@ -95,11 +93,11 @@ type state struct {
 	// since is when the last drift round began: what was read before does not count.
 	since time.Time
 	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
-	touched bool
-	// served means that the last sync succeeded; unhealthy that no node can serve its forwarded ports; forwards that ports may be
-	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists; lacks that a node has no VM.
-	served, unhealthy, forwards, doubtful, lacks bool
-	asked                                        string // by the version that was synced last
+	touched   bool
+	served    bool   // the last sync succeeded
+	unhealthy bool   // no node can serve its forwarded ports
+	lacks     bool   // a node has no VM
+	asked     string // by the version that was synced last
 	// newest is what the informer has shown or this process has written; of a Service that is gone all that is left of it.
 	newest
 	gone bool
@@ -108,17 +106,21 @@ type state struct {
 	orphans  []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
 
+// forwarding reports whether the Service may have port forwardings.
+func (s *state) forwarding() bool { return s.version != nil && s.forwards && !s.gone }
+
 // New returns a controller. It makes no call.
 func New(d Deps) *Controller {
+	fair := newFairQueue()
 	c := &Controller{
-		deps: d, queue: newQueue(d.Clock), book: newBook(),
+		deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(),
 		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
-		states: map[Key]*state{}, busy: map[string]int{}, parked: map[string][]Key{},
+		states: map[Key]*state{},
 	}
 	c.members.All = d.Nodes
 	c.heartbeats = &failover.Watch{
 		Kube: d.Kube, Nodes: d.Nodes, After: d.SuspectAfter, Probe: d.Probe, Clock: d.Clock,
-		Changed: func() { c.wake(0, func(_ Key, s *state) bool { return s.forwards }) }, // other nodes than before may serve these
+		Changed: func() { c.wake(0, func(_ Key, s *state) bool { return s.forwarding() }) }, // other nodes than before may serve these
 	}
 	if d.Probe == nil {
 		c.heartbeats.Probe = failover.Answers
@@ -130,10 +132,6 @@ func New(d Deps) *Controller {
 	o := d.Options
 	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
 	o.Project = func(ctx context.Context, name string) (string, error) { return c.inventory(name).ProjectID(ctx) }
-	o.Released = c.freed
-	o.Log = func(service, message string) {
-		klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
-	}
 	c.reconciler = loadbalancer.New(d.API, o)
 	return c
 }
@@ -148,7 +146,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	for _, svc := range services {
 		c.ServiceAdded(svc) // the address book is complete before the first Service is worked on
 	}
-	c.workers = workers
+	c.fair.most = max(1, workers-1)
 	context.AfterFunc(ctx, c.Stop)
 	var all sync.WaitGroup
 	for range workers {
@@ -171,39 +169,12 @@ func (c *Controller) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		if c.enter(k) {
-			if after, _ := c.Sync(ctx, k); after > 0 {
-				c.queue.AddAfter(k, after)
-			}
-			c.leave(k)
+		if after, _ := c.Sync(ctx, k); after > 0 {
+			c.queue.AddAfter(k, after)
 		}
+		c.fair.done(k)
 		c.queue.Done(k)
 	}
-}
-
-// enter reports whether a worker may work on a Service. The Services of one namespace never occupy all workers: one is left
-// for those of others, and what is too much waits until another Service of the namespace has ended.
-func (c *Controller) enter(k Key) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy[k.Namespace] >= max(1, c.workers-1) {
-		c.parked[k.Namespace] = append(c.parked[k.Namespace], k)
-		return false
-	}
-	c.busy[k.Namespace]++
-	return true
-}
-
-func (c *Controller) leave(k Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy[k.Namespace]--; c.busy[k.Namespace] == 0 {
-		delete(c.busy, k.Namespace)
-	}
-	for _, parked := range c.parked[k.Namespace] {
-		c.queue.Add(parked)
-	}
-	delete(c.parked, k.Namespace)
 }
 
 // with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
@@ -219,6 +190,11 @@ func (c *Controller) with(k Key, f func(*state)) {
 func (c *Controller) stateOf(k Key) *state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.stateLocked(k)
+}
+
+// stateLocked is stateOf for callers that hold the controller's lock.
+func (c *Controller) stateLocked(k Key) *state {
 	s := c.states[k]
 	if s == nil {
 		s = &state{}
@@ -239,11 +215,9 @@ func (c *Controller) forget(k Key) {
 	if s == nil || s.gone || s.version == nil || !wants(s.svc) {
 		c.book.remove(k.UID)
 	}
-	if s != nil && s.retry.next {
-		c.tryNext() // it does not need what became free
-	}
 	c.mu.Unlock()
 	c.heartbeats.Use(string(k.UID), false)
+	c.tryNext(false) // it does not need what became free
 }
 
 // learn makes a version of a Service the newest one, unless it is older, and brings the address book up to date. It returns the
@@ -260,56 +234,22 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
 	is = read(svc, c.deps.Mode) // without the lock: a tenant decides how long that takes
 
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.states[k]
-	if s == nil {
-		s = &state{}
-		c.states[k] = s
-	}
+	s, admits := c.stateLocked(k), false
 	was = s.version
-	if !s.offer(is) {
-		return was, was
-	}
-	s.orphans = nil
 	switch {
+	case !s.offer(is):
+		is = was
 	case !Handles(svc) && !s.touched:
+		s.orphans = nil
 		c.book.remove(k.UID)
-	case c.book.set(is):
-		c.free() // whoever was refused the addresses may be admitted now
+	default:
+		s.orphans = nil
+		admits = c.book.set(is)
+	}
+	c.mu.Unlock()
+
+	if admits {
+		c.tryNext(true) // whoever was refused the addresses may be admitted now
 	}
 	return was, is
-}
-
-// Recovered ends the waits of Services after failures that pass: CloudStack answers again.
-func (c *Controller) Recovered() {
-	now := c.deps.Clock.Now()
-	c.wake(0, func(_ Key, s *state) bool {
-		s.upkeep.until = now
-		waits := s.retry.waiting() && s.retry.kind <= byAnswer
-		if waits {
-			s.retry.until = now
-		}
-		return waits || s.upkeep.waiting()
-	})
-}
-
-// Retry ends the wait of all Services after failures, as when the keys of the API were replaced: these may show other projects.
-func (c *Controller) Retry() {
-	c.projects.RemoveAll(func(any) bool { return true })
-	c.wake(0, func(_ Key, s *state) bool {
-		failed := s.retry.waiting()
-		s.retry, s.upkeep = retry{}, retry{}
-		return failed
-	})
-}
-
-// wake puts the Services into the queue that are chosen of those that are remembered.
-func (c *Controller) wake(after time.Duration, chosen func(Key, *state) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k, s := range c.states {
-		if chosen(k, s) {
-			c.queue.AddAfter(k, after)
-		}
-	}
 }

@@ -34,16 +34,18 @@ const (
 	CloudStackError plan.Reason = "CloudStackError"
 )
 
-// events writes Events on one Service. The zero value writes none.
+// events writes Events on one Service, each once. The zero value writes none.
 type events struct {
 	recorder Recorder
 	object   *corev1.Service
+	said     map[plan.Notice]bool
 }
 
 // notice writes a notice as an Event.
 func (e events) notice(n plan.Notice) {
 	kind := map[bool]string{false: corev1.EventTypeNormal, true: corev1.EventTypeWarning}[n.Warning]
-	if e.recorder != nil {
+	if e.recorder != nil && !e.said[n] {
+		e.said[n] = true
 		e.recorder.Event(e.object, kind, string(n.Reason), n.Message)
 	}
 }

@@ -9,24 +9,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
 // countMoves counts the port forwardings that a sync moved.
-func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backends) {
-	if err != nil || len(result.Plan) == 0 || c.deps.Policy == plan.PolicyDryRun {
+func (c *Controller) countMoves(w *work, err error) {
+	if err != nil || len(w.Plan) == 0 || c.deps.Policy == plan.PolicyDryRun {
 		return
 	}
 	causes := map[string]failover.Cause{} // by VM
-	for _, m := range slices.Concat(b.reach, b.leaving) {
-		causes[m.VMID] = b.unhealthy[m.Node].Cause
+	for _, m := range slices.Concat(w.request.Reach, w.request.Leaving) {
+		causes[m.VMID] = w.unhealthy[m.Node].Cause
 	}
-	for i := range b.members {
-		causes[b.members[i].VMID] = cmp.Or(b.unhealthy[b.members[i].Node].Cause, failover.Spread)
+	for _, m := range w.request.Members {
+		causes[m.VMID] = cmp.Or(w.unhealthy[m.Node].Cause, failover.Spread)
 	}
-	for _, s := range result.Plan {
+	for _, s := range w.Plan {
 		if s.From != "" && s.Member != "" {
 			vm, _ := plan.SplitMember(s.From)
 			c.moves.WithLabelValues(string(cmp.Or(causes[vm], failover.Left))).Inc()
@@ -64,7 +63,7 @@ func (c *Controller) Metrics() []prometheus.Collector {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for _, s := range c.states {
-				if s.forwards && is(s) {
+				if s.forwarding() && is(s) {
 					n++
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
@@ -33,38 +34,33 @@ const (
 	namedNodes = 5
 )
 
-// backends are who serves a Service.
-type backends struct {
-	nodes []*corev1.Node
-	// unhealthy are nodes that must not serve its direct traffic now.
-	unhealthy map[string]failover.Problem
-	// members are the VMs of the nodes; reach is as in loadbalancer.Request.
-	members, reach []plan.Member
-	// leaving are nodes that are about to be deleted, and to which ports may still be forwarded.
-	leaving []plan.Member
-	none    string // why no node serves, if so
-}
-
-// backends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
+// findBackends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
 // the meantime makes the Service be synced again.
-func (c *Controller) backends(ctx context.Context, w *work, on events) (*backends, error) {
-	b := &backends{nodes: selected(w.spec, w.nodes)}
+func (c *Controller) findBackends(ctx context.Context, w *work) error {
+	none := ""
+	w.serving = selected(w.spec, w.nodes)
 	switch {
 	case len(w.nodes) == 0:
-		b.none = c.noneEligible()
-	case len(b.nodes) == 0:
-		b.none = "no node matches " + annotation.NodeSelector
+		none = c.noneEligible()
+	case len(w.serving) == 0:
+		none = "no node matches " + annotation.NodeSelector
 	case w.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal: // the router has no health check
 		with, err := c.endpoints.nodesOf(ctx, w.svc)
 		if err != nil {
-			return nil, fmt.Errorf("find the nodes with endpoints: %w", err)
+			return fmt.Errorf("find the nodes with endpoints: %w", err)
 		}
-		if b.nodes = filterNodes(b.nodes, func(n *corev1.Node) bool { return with[n.Name] }); len(b.nodes) == 0 {
-			b.none = "externalTrafficPolicy is Local and no node has a ready endpoint"
+		if w.serving = filterNodes(w.serving, func(n *corev1.Node) bool { return with[n.Name] }); len(w.serving) == 0 {
+			none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
 	}
-	b.unhealthy = c.unhealthy(w, b.nodes)
-	return b, c.find(ctx, w, b, on, lbVMAge)
+	w.unhealthy = c.unhealthy(w, w.serving)
+	w.request.Ineligible = texts(w.unhealthy)
+	if err := c.find(ctx, w); err != nil || none == "" {
+		return err
+	}
+	w.unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: none + "; the Service gets no traffic"}
+	w.events.notice(*w.unserved)
+	return nil
 }
 
 // selected are the nodes that the Service's own selector leaves.
@@ -102,47 +98,53 @@ func texts(unhealthy map[string]failover.Problem) map[string]string {
 }
 
 // find finds the VMs of the nodes that serve, and those that tell in which network the Service is where these cannot.
-func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, age time.Duration) (err error) {
+func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	inv := c.inventory(w.project)
-	b.reach, w.lacks = nil, false
-	if b.members, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
+	w.lacks = false
+	if w.request.Members, err = c.membersOf(ctx, inv, w, w.serving); err != nil {
 		return err
 	}
-	if len(b.nodes) == 0 {
+	if len(w.serving) == 0 {
 		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone does
 		// not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs them.
-		recorded := w.svc.Annotations[annotation.Addresses] != ""
+		recorded, said := w.svc.Annotations[annotation.Addresses] != "", w.events
 		if recorded {
-			on = events{}
+			w.events = events{}
 		}
-		if b.reach, err = c.membersOf(ctx, inv, w, w.nodes, on, age); err != nil && !recorded {
+		w.request.Reach, err = c.membersOf(ctx, inv, w, w.nodes)
+		w.events = said
+		if err != nil && !recorded {
 			return err
 		}
 	}
 	vms := inv.LastVMs()
-	if vms != nil && len(b.nodes) > 0 && len(b.nodes) < len(w.nodes) {
+	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
 		// Pods that wander must not make the address move to another network.
 		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
-		b.reach = inZone(vms, all, w.spec.Zone)
+		w.request.Reach = inZone(vms, all, w.spec.Zone)
 	}
 	if vms != nil && w.forwards {
 		all, _ := c.deps.Nodes() // none while the cache is not filled
-		b.leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
+		w.request.Leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
 	}
 	return nil
 }
 
 // membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as some node
-// does. age is how old the list of VMs may be.
-func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node, on events, age time.Duration) (members []plan.Member, err error) {
+// does.
+func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node) (members []plan.Member, err error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	c.with(w.key, func(s *state) {
-		if s.doubtful {
-			age = time.Second // CloudStack may have refused a VM that is no longer there
-		}
-	})
+	age := lbVMAge
+	if w.fresh {
+		age = freshVMAge
+	}
+	c.mu.Lock()
+	if failed := w.state.retry.err; cloudstack.IsKind(failed, cloudstack.KindJobFailed) || cloudstack.IsNotFound(failed) {
+		age = time.Second // CloudStack may have refused a VM that is no longer there
+	}
+	c.mu.Unlock()
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, err
@@ -176,7 +178,7 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 		if n := len(texts) - namedNodes; n > 0 {
 			texts, more = texts[:namedNodes], fmt.Sprintf("; and %d more", n)
 		}
-		on.warn(reason, "not serving: "+strings.Join(texts, "; ")+more)
+		w.events.warn(reason, "not serving: "+strings.Join(texts, "; ")+more)
 	}
 	if w.spec.Zone != "" {
 		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {

@@ -99,38 +99,23 @@ func (r *Round) fillBook(ctx context.Context) error {
 // Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
 // is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
-	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
-	var said notices
-	v := read(svc, r.c.deps.Mode)
-	w := &work{
-		version: v, latest: svc, absent: !wants(svc), project: v.spec.Project, key: KeyOf(svc), state: &state{},
-		nodes: Eligible(nodes), events: events{&said, svc},
-	}
+	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
+	w := newWork(read(svc, r.c.deps.Mode), &state{since: r.since}, nodes, (*notices)(&out.Notices))
+	w.preview = true
 	err := r.fillBook(ctx)
 	if err == nil {
-		r.c.book.set(v)
-		do := r.c.removal
-		if !w.absent {
-			do = r.c.reconcile
-		}
-		_, err = do(ctx, w, func(ctx context.Context, req loadbalancer.Request) (_ loadbalancer.Result, err error) {
-			req.Since, req.Memory = r.since, nil
-			preview, err = r.c.reconciler.Preview(ctx, req)
-			return loadbalancer.Result{}, err
-		})
+		r.c.book.set(w.version)
+		err = r.c.reconcile(ctx, w)
 	}
-	preview.Notices = append(said, preview.Notices...)
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
-		preview.Refusal, err = refusal, nil
+	out.Desired, out.Actual, out.Pending = w.Desired, w.Actual, w.Pending
+	if errors.As(err, &out.Refusal) {
+		err = nil
 	}
-	if preview.Refusal != nil && w.served() && !w.absent {
-		_, err = r.c.keepUp(ctx, w, func(ctx context.Context, req loadbalancer.Request, known bool) (_ loadbalancer.Result, err error) {
-			req.Since, req.Memory = r.since, nil
-			preview.Actions, err = r.c.reconciler.PreviewKept(ctx, req, known)
-			return loadbalancer.Result{}, err
-		})
+	if out.Refusal != nil && w.served() && !w.absent {
+		w.Result, err = r.c.keepUp(ctx, w)
 	}
-	return preview, err
+	out.Actions = append(out.Actions, w.Plan...)
+	return out, err
 }
 
 // notices keeps Events in place of writing them.

@@ -4,6 +4,9 @@
 package service
 
 import (
+	"slices"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -19,39 +22,61 @@ type Key struct {
 // KeyOf returns the key of a Service.
 func KeyOf(svc *corev1.Service) Key { return Key{svc.Namespace, svc.UID} }
 
-// fairQueue is the order in which Services are worked on: one of each namespace after the other. It implements
-// workqueue.Queue, whose methods are called under the lock of the workqueue.
+// fairQueue is the order in which Services are worked on: one of each namespace after the other. The Services of one namespace
+// never occupy all workers. It implements workqueue.Queue.
+//
+// A worker that has done its Service asks for the next one, so that nobody has to be woken for what done lets in.
 type fairQueue struct {
+	mu         sync.Mutex
 	waiting    map[string][]Key
-	namespaces []string // those with waiting Services, the next one first
-	length     int
+	namespaces []string       // those with waiting Services, the next one first
+	working    map[string]int // Services that are worked on, by namespace
+	most       int            // of one namespace at a time; zero for no limit
 }
 
 // queueName is the label of the metrics workqueue_*, as of the queue of Kubernetes' own service controller.
 const queueName = "service"
 
-func newQueue(c clock.WithTicker) workqueue.TypedDelayingInterface[Key] {
+func newFairQueue() *fairQueue {
+	return &fairQueue{waiting: map[string][]Key{}, working: map[string]int{}}
+}
+
+func newQueue(c clock.WithTicker, fair *fairQueue) workqueue.TypedDelayingInterface[Key] {
 	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{
 		Name: queueName, Clock: c,
-		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: queueName, Clock: c, Queue: &fairQueue{waiting: map[string][]Key{}}}),
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: queueName, Clock: c, Queue: fair}),
 	})
 }
 
 func (q *fairQueue) Touch(Key) {}
 
-func (q *fairQueue) Len() int { return q.length }
+// Len returns how many Services wait whose namespace may have another worker.
+func (q *fairQueue) Len() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, namespace := range q.namespaces {
+		if q.admits(namespace) {
+			n += len(q.waiting[namespace])
+		}
+	}
+	return n
+}
 
 func (q *fairQueue) Push(k Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if len(q.waiting[k.Namespace]) == 0 {
 		q.namespaces = append(q.namespaces, k.Namespace)
 	}
 	q.waiting[k.Namespace] = append(q.waiting[k.Namespace], k)
-	q.length++
 }
 
 func (q *fairQueue) Pop() Key {
-	namespace := q.namespaces[0]
-	q.namespaces = q.namespaces[1:]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.IndexFunc(q.namespaces, q.admits)
+	namespace := q.namespaces[at]
+	q.namespaces = slices.Delete(q.namespaces, at, at+1)
 	list := q.waiting[namespace]
 	if len(list) > 1 {
 		q.waiting[namespace] = list[1:]
@@ -59,6 +84,20 @@ func (q *fairQueue) Pop() Key {
 	} else {
 		delete(q.waiting, namespace)
 	}
-	q.length--
+	q.working[namespace]++
 	return list[0]
+}
+
+// admits reports whether a namespace may have another worker.
+func (q *fairQueue) admits(namespace string) bool {
+	return q.most == 0 || q.working[namespace] < q.most
+}
+
+// done notes that a Service is not worked on any more.
+func (q *fairQueue) done(k Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.working[k.Namespace]--; q.working[k.Namespace] == 0 {
+		delete(q.working, k.Namespace)
+	}
 }

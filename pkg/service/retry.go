@@ -104,8 +104,7 @@ type retry struct {
 	since       time.Time
 	began       time.Time // of the attempt: what others gave up since may help
 	last, until time.Time
-	left        int  // the fewest actions that an attempt has left to do; 0 when none got to a plan
-	next        bool // is tried for what others gave up
+	left        int // the fewest actions that an attempt has left to do; 0 when none got to a plan
 }
 
 // waiting reports whether the last sync failed.
@@ -140,12 +139,12 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 // failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions left
 // cannot become fewer for ever, so that a Service whose sync changes something and then fails, again and again, is not tried
 // every second.
-func (r *retry) failed(a attempt, err error, result loadbalancer.Result, began, now time.Time) time.Duration {
+func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
 	var asked time.Duration
 	if pending, ok := errors.AsType[*plan.WaitError](err); ok {
 		asked = pending.After
 	}
-	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: began, last: now}
+	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	if _, refused := errors.AsType[*plan.RefusalError](err); next.kind == byChange && !refused && another {
 		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
@@ -174,12 +173,4 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, began, 
 	next.until = now.Add(d)
 	*r = next
 	return d
-}
-
-// shorten makes the wait end as soon as another attempt may follow the last one, and returns when that is.
-func (r *retry) shorten(now time.Time) time.Duration {
-	if soon := r.last.Add(early.base); soon.Before(r.until) {
-		r.until = soon
-	}
-	return max(0, r.until.Sub(now))
 }

@@ -4,11 +4,8 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +42,7 @@ func TestDelays(t *testing.T) {
 	}
 	var r retry
 	for _, want := range []time.Duration{3 * time.Second, 3 * time.Second, 4 * time.Second} {
-		assert.Equal(t, want, r.failed(attempt{}, &plan.WaitError{After: 3 * time.Second}, loadbalancer.Result{}, testTime, testTime), "as asked for")
+		assert.Equal(t, want, r.failed(attempt{}, &plan.WaitError{After: 3 * time.Second}, loadbalancer.Result{}, testTime), "as asked for")
 	}
 }
 
@@ -107,11 +104,11 @@ func TestProgressShortensTheWait(t *testing.T) {
 		{"done, and undone by others", got(9, 4), 2 * time.Second},
 		{"nearly all", got(5, 4), time.Second},
 	} {
-		assert.Equal(t, step.want, r.failed(attempt{}, broken, step.result, testTime, testTime), "%d: %s", i+1, step.what)
+		assert.Equal(t, step.want, r.failed(attempt{}, broken, step.result, testTime), "%d: %s", i+1, step.what)
 	}
-	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime, testTime), "a changed Service starts again")
+	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime), "a changed Service starts again")
 	var first retry
-	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime, testTime))
+	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime))
 }
 
 // What a Service waits for ends its wait, and nothing else does.
@@ -139,7 +136,7 @@ func TestWaitEndsEarly(t *testing.T) {
 		}
 		first := of(nodes)
 		assert.Zero(t, r.held(first, testTime), "%s: nothing failed yet", c.name)
-		require.Positive(t, r.failed(first, c.err, loadbalancer.Result{}, testTime, testTime), c.name)
+		require.Positive(t, r.failed(first, c.err, loadbalancer.Result{}, testTime), c.name)
 		if c.change != nil {
 			c.change(svc)
 		}
@@ -167,7 +164,7 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 		for i := 0; now.Before(testTime.Add(time.Hour)); i++ { // a change every 2 s
 			a := attempt{fingerprint: fmt.Sprint(i)}
 			if r.held(a, now) == 0 {
-				r.failed(a, errs[attempts%len(errs)], loadbalancer.Result{}, now, now)
+				r.failed(a, errs[attempts%len(errs)], loadbalancer.Result{}, now)
 				attempts++
 			}
 			now = now.Add(2 * time.Second)
@@ -176,13 +173,15 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 	}
 }
 
-// What one Service frees is tried by one that waits, and by the next when its attempt has ended.
+// What one Service frees is tried by one after the other of those that wait, each when the attempt before it has ended.
 func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
 	work := func(name string) *work {
 		svc := aService("a", name)
-		return &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc, events: events{silent{}, svc}, began: clk.Now()}
+		w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
+		w.began, w.state.retry.began = clk.Now(), clk.Now()
+		return w
 	}
 	reasons := map[string]error{
 		"limit": &cloudstack.Error{Kind: cloudstack.KindLimit}, "conflict": &cloudstack.Error{Kind: cloudstack.KindConflict},
@@ -197,38 +196,34 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		{"conflict", "port", "", ""},
 		{"freed", "", "", "c"}, // it has waited longest for any address
 		{"succeeds", "c", "", "a"},
-		{"freed", "", "", "a b"},
-		{"limit", "a", "", "b x"},
-		{"limit", "b", "", "refused x"}, // there is none left in the project
-		{"deleted", "refused", "", "port x"},
-		{"refused", "port", "", "x"},
-		{"limit", "x", "other project", ""}, // each had its attempt
 		{"freed", "", "", "a"},
+		{"succeeds", "a", "", "b"},
+		{"limit", "b", "", "x"}, // there is none left in the project
+		{"limit", "x", "other project", "refused"},
+		{"deleted", "refused", "", "port"},
+		{"refused", "port", "", ""}, // each had its attempt
+		{"freed", "", "", "b"},
 	} {
 		switch step.what {
 		case "freed":
 			clk.Step(time.Second)
-			c.freed()
+			c.tryNext(true)
 		case "succeeds":
-			c.succeeded(work(step.of), outcome{})
+			c.succeeded(work(step.of))
 		case "deleted":
 			c.forget(Key{"a", types.UID(step.of)})
 		default: // an attempt that takes a second
 			w := work(step.of)
 			clk.Step(time.Second)
-			c.failed(w, attempt{project: step.project}, outcome{}, reasons[step.what])
+			w.attempt.project = step.project
+			c.failed(w, reasons[step.what])
 		}
-		var next []string
-		for k, s := range c.states {
-			if s.retry.next {
-				next = append(next, string(k.UID))
-			}
-		}
-		slices.Sort(next)
-		require.Equal(t, step.next, strings.Join(next, " "), "step %d", i)
+		c.tryNext(false)
+		next, _ := c.waiter()
+		require.Equal(t, step.next, string(next.UID), "step %d", i)
 	}
-	a := c.states[Key{"a", "a"}].retry
-	assert.Equal(t, early.base, a.until.Sub(a.last), "not sooner after its last attempt")
+	b := c.states[Key{"a", "b"}].retry
+	assert.Equal(t, early.base, b.until.Sub(b.last), "not sooner after its last attempt")
 }
 
 // What becomes free during an attempt that fails is not missed.
@@ -244,13 +239,13 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 	} {
 		c, clk := idleController(t)
 		svc := aService("a", "web")
-		w := &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc, events: events{silent{}, svc}}
-		wait, err := c.attempt(t.Context(), w, func(context.Context, *work) (outcome, error) {
-			clk.Step(time.Second)
-			c.freed()
-			clk.Step(time.Second)
-			return outcome{}, tc.err
-		})
+		w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
+		_, err := c.begin(w)
+		require.NoError(t, err)
+		clk.Step(time.Second)
+		c.tryNext(true)
+		clk.Step(time.Second)
+		wait, err := c.settle(t.Context(), w, tc.err)
 		require.ErrorIs(t, err, tc.err)
 		assert.Equal(t, tc.soon, wait == early.base, name)
 	}

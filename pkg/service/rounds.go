@@ -155,7 +155,8 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	req.Notify = func(n plan.Notice) {
 		c.deps.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	}
-	_, err := c.reconciler.Reconcile(ctx, req)
+	result, err := c.reconciler.Reconcile(ctx, req)
+	c.tryNext(result.Freed)
 	if err != nil {
 		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", fmt.Sprintf("%s %s", found[0].Kind, found[0].ID))
 	}

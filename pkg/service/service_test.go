@@ -84,7 +84,7 @@ func TestPropertiesOfFairQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		q := &fairQueue{waiting: map[string][]Key{}}
+		q := newFairQueue()
 		waiting := map[string][]Key{}
 		turns := map[string]int{} // of others since the namespace began to wait
 		n, length := 0, 0
@@ -124,10 +124,29 @@ func TestPropertiesOfFairQueue(t *testing.T) {
 	}
 }
 
+func TestNamespaceNeverOccupiesAllWorkers(t *testing.T) {
+	t.Parallel()
+	q := newFairQueue()
+	q.most = 2
+	for _, k := range []Key{{"many", "1"}, {"many", "2"}, {"many", "3"}, {"many", "4"}} {
+		q.Push(k)
+	}
+	first, second := q.Pop(), q.Pop()
+	require.Zero(t, q.Len(), "the namespace has all the workers that it may have")
+	q.Push(Key{"other", "1"})
+	require.Equal(t, Key{"other", "1"}, q.Pop())
+
+	q.done(first)
+	require.Equal(t, 2, q.Len())
+	require.Equal(t, Key{"many", "3"}, q.Pop())
+	q.done(second)
+	require.Equal(t, Key{"many", "4"}, q.Pop())
+}
+
 // A Service that changes while it is worked on is worked on once more, and by nobody else meanwhile.
 func TestQueueKeepsChangesDuringWork(t *testing.T) {
 	t.Parallel()
-	q := newQueue(clocktesting.NewFakeClock(testTime))
+	q := newQueue(clocktesting.NewFakeClock(testTime), newFairQueue())
 	t.Cleanup(q.ShutDown)
 	k := Key{"a", "1"}
 	q.Add(k)

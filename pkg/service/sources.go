@@ -121,11 +121,11 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health { // clients of a lost node wait
-		c.wake(0, func(_ Key, s *state) bool { return s.forwards })
+		c.wake(0, func(_ Key, s *state) bool { return s.forwarding() })
 	}
 	c.wake(gatherPause, func(_ Key, s *state) bool {
 		selects := func(n *corev1.Node) bool { return len(selected(s.spec, []*corev1.Node{n})) > 0 }
-		return s.version != nil && wants(s.svc) && (!health || !s.forwards) && (members || relabelled && selects(was) != selects(is))
+		return s.version != nil && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && selects(was) != selects(is))
 	})
 }
 
@@ -135,38 +135,4 @@ func (c *Controller) endpointsChanged(namespace, name string) {
 	c.wake(gatherPause, func(k Key, s *state) bool {
 		return k.Namespace == namespace && s.version != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	})
-}
-
-// freed notes that something became free that other Services may wait for.
-func (c *Controller) freed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.free()
-}
-
-// free is freed for callers that hold the controller's lock.
-func (c *Controller) free() {
-	c.freedAt = c.deps.Clock.Now()
-	c.tryNext()
-}
-
-// tryNext tries a Service again of those that wait for what others have and were not tried since something became free. First
-// come those for which CloudStack had no address, then those that were refused; of both the one that waits longest. When its
-// attempt has ended, the next is tried. The controller's lock is held.
-func (c *Controller) tryNext() {
-	var first Key
-	var found *retry
-	for k, s := range c.states {
-		r := &s.retry
-		if r.kind != byOthers || r.next || !r.began.Before(c.freedAt) {
-			continue
-		}
-		if found == nil || r.aheadOf(found) || !found.aheadOf(r) && k.UID < first.UID {
-			first, found = k, r
-		}
-	}
-	if found != nil {
-		found.next = true
-		c.queue.AddAfter(first, found.shorten(c.deps.Clock.Now()))
-	}
 }

@@ -97,17 +97,17 @@ func (c *Controller) gone(ctx context.Context, namespace, name string, uid types
 
 // statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a short
 // cut. With the PROXY protocol the mode Proxy says the same of the address.
-func statusOf(w *work, ip string) *corev1.LoadBalancerStatus {
+func statusOf(w *work) *corev1.LoadBalancerStatus {
 	ingress := corev1.LoadBalancerIngress{Hostname: w.spec.Hostname}
 	if w.spec.Hostname == "" {
-		if ip == "" {
+		if w.IP == "" {
 			return &corev1.LoadBalancerStatus{}
 		}
 		mode := corev1.LoadBalancerIPModeVIP
 		if w.spec.ProxyProtocol.Any() {
 			mode = corev1.LoadBalancerIPModeProxy
 		}
-		ingress.IP, ingress.IPMode = ip, &mode
+		ingress.IP, ingress.IPMode = w.IP, &mode
 	}
 	for _, p := range w.svc.Spec.Ports {
 		ingress.Ports = append(ingress.Ports, corev1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
@@ -132,15 +132,15 @@ func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Servic
 	return c.patch(ctx, w, types.StrategicMergePatchType, json.RawMessage(text), subresources...)
 }
 
-// writeStatus writes what a sync that ended with err shows on the Service, if that is new.
-func (c *Controller) writeStatus(ctx context.Context, w *work, out outcome, err error) error {
+// writeStatus writes what a sync that ended with err shows on the Service, if that is new. A nil status stays as it is.
+func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.LoadBalancerStatus, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	refusal, refused := errors.AsType[*plan.RefusalError](err)
-	all := conditions(out.Unserved, err)
-	if err == nil && out.IP != "" {
-		all = append(all, addressCondition(w.spec.Hostname, out.IP))
+	all := conditions(cmp.Or(w.unserved, w.Unserved), err)
+	if err == nil && w.IP != "" {
+		all = append(all, addressCondition(w.spec.Hostname, w.IP))
 	}
 	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
@@ -150,8 +150,8 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, out outcome, err 
 			cond.LastTransitionTime = metav1.Time{Time: c.deps.Clock.Now()}
 			apimeta.SetStatusCondition(&svc.Status.Conditions, cond)
 		}
-		if out.status != nil {
-			svc.Status.LoadBalancer = *out.status
+		if status != nil {
+			svc.Status.LoadBalancer = *status
 		}
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			for i := range in.Ports {

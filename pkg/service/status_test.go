@@ -19,7 +19,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -59,16 +58,17 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	svc := aService("a", "web", func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
 	kube := fake.NewClientset(svc)
 	c.deps.Kube = kube
-	w := &work{version: read(svc, ""), key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), latest: svc}
+	w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
 	write := func(unserved *plan.Notice, failure error) (written bool, ready, ports *metav1.Condition) {
 		t.Helper()
 		clk.Step(time.Minute)
 		kube.ClearActions()
-		out := outcome{Result: loadbalancer.Result{IP: ip1, Unserved: unserved}}
+		w.IP, w.Unserved = ip1, unserved
+		var status *corev1.LoadBalancerStatus
 		if failure == nil {
-			out.status = &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}}
+			status = &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}}
 		}
-		require.NoError(t, c.writeStatus(t.Context(), w, out, failure))
+		require.NoError(t, c.writeStatus(t.Context(), w, status, failure))
 		all := w.latest.Status.Conditions
 		require.NotNil(t, apimeta.FindStatusCondition(all, "example.org/Other"))
 		return len(kube.Actions()) > 0, apimeta.FindStatusCondition(all, ConditionReady), apimeta.FindStatusCondition(all, corev1.LoadBalancerPortsError)

@@ -4,7 +4,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -31,22 +31,33 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	c.mu.Lock()
 	v, gone, touched, orphans := s.version, s.gone, s.touched, s.orphans
 	c.mu.Unlock()
-	if len(orphans) > 0 && (v == nil || gone) {
+	switch {
+	case len(orphans) > 0 && (v == nil || gone):
 		return 0, c.cleanOrphans(ctx, k, orphans)
-	}
-	if v == nil || !gone && !touched && !Handles(v.svc) {
+	case v == nil || !gone && !touched && !Handles(v.svc):
 		c.forget(k)
 		return 0, nil
 	}
-	w := &work{version: v, key: k, state: s, latest: v.svc, absent: gone || !wants(v.svc), project: v.spec.Project, events: events{c.deps.Recorder, v.svc}}
-	if w.absent {
+
+	nodes, err := c.deps.Nodes()
+	w := newWork(v, s, nodes, c.deps.Recorder)
+	w.absent = w.absent || gone
+	switch {
+	case w.absent:
 		c.book.leave(k.UID) // a write that was under way may have brought it back
-		return c.attempt(ctx, w, c.remove)
+	case err != nil:
+		return time.Second, err
 	}
-	return c.attempt(ctx, w, c.ensure)
+	if wait, err := c.begin(w); wait > 0 {
+		return c.keep(ctx, w, wait), err
+	}
+	if err = c.announce(ctx, w); err == nil {
+		err = c.report(ctx, w, c.reconcile(ctx, w))
+	}
+	return c.settle(ctx, w, err)
 }
 
-// work is a Service that is worked on.
+// work is a sync of one Service. It is gathered, reconciled and reported.
 type work struct {
 	*version                 // what is asked for: what this sync writes changes latest alone
 	latest   *corev1.Service // as this sync has written it last
@@ -55,69 +66,219 @@ type work struct {
 	key      Key
 	state    *state
 	nodes    []*corev1.Node // those that are eligible
-	lacks    bool           // a node has no VM
 	events   events
+	attempt  attempt
 	began    time.Time // of the attempt
-}
+	first    bool      // the first sync of what the owner asks for
+	lacked   bool      // the sync before has named a node without a VM
+	lacks    bool      // a node has no VM
+	fresh    bool      // the nodes' VMs are read again where they may be older than some seconds
+	preview  bool      // nothing is written
 
-// outcome is what a sync achieved.
-type outcome struct {
+	serving   []*corev1.Node              // those of nodes that serve
+	unhealthy map[string]failover.Problem // nodes that must not serve direct traffic now
+	unserved  *plan.Notice                // why no node serves; nil if some do
+	request   loadbalancer.Request
 	loadbalancer.Result
-	status *corev1.LoadBalancerStatus // nil after an error
 }
 
-// attempt makes one attempt, and notes how it ended.
-func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Context, *work) (outcome, error)) (again time.Duration, err error) {
-	a := attempt{fingerprint: deletion}
+// newWork returns a sync of a version of a Service. nodes are all of the cluster.
+func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
+	return &work{
+		version: v, latest: v.svc, absent: !wants(v.svc), project: v.spec.Project, key: KeyOf(v.svc), state: s,
+		nodes: Eligible(nodes), events: events{on, v.svc, map[plan.Notice]bool{}},
+	}
+}
+
+// begin begins an attempt, or returns how long it would come too early, and the error that it waits after.
+func (c *Controller) begin(w *work) (wait time.Duration, err error) {
+	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
-		all, err := c.deps.Nodes()
-		if err != nil {
-			return time.Second, err
-		}
-		w.nodes = Eligible(all)
 		chosen := selected(w.spec, w.nodes)
-		a = attempt{
-			fingerprint: w.asked, nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project,
-		}
+		w.attempt = attempt{fingerprint: w.asked, nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project}
 	}
-	var held time.Duration
-	c.with(w.key, func(s *state) {
-		s.forwards = w.forwards && !w.absent
-		if held = s.retry.held(a, c.deps.Clock.Now()); held > 0 {
-			err = s.retry.err
-		}
-	})
 	c.heartbeats.Use(string(w.key.UID), w.forwards && !w.absent)
-	if held > 0 {
-		return c.keep(ctx, w, held), err
-	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	w.began = c.deps.Clock.Now()
-	out, err := do(ctx, w)
+	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
+		return wait, w.state.retry.err
+	}
+	w.state.retry.began = w.began
+	return 0, nil
+}
+
+// announce writes what comes before the first call: the finalizer, and the Event of a begin.
+func (c *Controller) announce(ctx context.Context, w *work) error {
+	if w.absent {
+		if w.state.touched || w.served() {
+			w.events.note(DeletingLoadBalancer, "Deleting load balancer")
+		}
+		return nil
+	}
+	if c.applies() {
+		if err := c.addFinalizer(ctx, w); err != nil {
+			return fmt.Errorf("add the finalizer to the Service: %w", err)
+		}
+	}
+
+	c.mu.Lock()
+	s := w.state
+	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
+	w.first = s.asked != w.asked && !resumed && c.applies()
+	w.lacked = s.served && s.lacks
+	s.asked, s.touched = w.asked, true
+	c.mu.Unlock()
+	if w.first {
+		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
+	}
+	return nil
+}
+
+// applies reports whether the policy lets the controller change anything.
+func (c *Controller) applies() bool { return c.deps.Policy != plan.PolicyDryRun }
+
+// reconcile gathers what decides of the Service, and hands it to the load balancers. No refusal rests on nodes that were read
+// minutes ago.
+func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
+	for {
+		if err = c.gather(ctx, w); err == nil {
+			w.Result, err = c.reconciler.Reconcile(ctx, w.request)
+		}
+		if w.fresh || !errors.Is(err, loadbalancer.ErrStale) {
+			break
+		}
+		w.fresh = true
+	}
+
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
+		return &plan.RefusalError{Reason: refusal.Reason, Message: c.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
+	}
+	return projectRefusal(w.svc, err)
+}
+
+// gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve. What is wrong
+// with the Service wherever its nodes are is refused first.
+func (c *Controller) gather(ctx context.Context, w *work) error {
+	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
+		return &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: w.invalid.Error()}
+	}
+	ns, err := c.namespace(ctx, w.svc.Namespace)
+	c.ask(w, ns)
+	if err != nil || w.absent {
+		return err
+	}
+	for _, text := range w.spec.Warnings {
+		w.events.warn(IgnoredSetting, text)
+	}
+	if denial := c.deps.Tenancy.Check(ns, w.svc); denial != nil {
+		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
+	}
+	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
+		return refusal
+	}
+	if w.spec.Project != "" || !w.spec.Records.Empty() {
+		if err := c.reconciler.CheckProject(ctx, w.request); err != nil {
+			return err
+		}
+	}
+	return c.findBackends(ctx, w)
+}
+
+// ask begins the request with what the load balancers need to know of the Service itself.
+func (c *Controller) ask(w *work, ns tenancy.Namespace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.request = loadbalancer.Request{
+		Facts:   plan.Facts{Service: w.id, Spec: w.spec},
+		Absent:  w.absent,
+		Fresh:   w.fresh,
+		Preview: w.preview,
+		Grants:  grantsOf(c.deps.Tenancy, ns, w.spec.Address),
+		Records: &recordStore{c, w},
+		Notify:  w.events.notice,
+		Memory:  &w.state.memory,
+	}
+	if !w.absent {
+		w.request.Since = w.state.since
+	}
+}
+
+// report writes what became of a sync on the Service, and returns its error.
+func (c *Controller) report(ctx context.Context, w *work, err error) error {
+	if w.absent {
+		return c.reportRemoval(ctx, w, err)
+	}
+	c.countMoves(w, err)
+	status := w.svc.Status.LoadBalancer.DeepCopy()
+	switch {
+	case err != nil:
+		status = nil
+	case c.applies():
+		status = statusOf(w)
+	case len(w.Plan) > 0:
+		w.events.note(DryRun, "dry run, not done: "+plan.Text(w.Plan))
+	}
+	if w.state.served && plan.Running(err) != nil && !errors.Is(err, cloudstack.ErrJobTimeout) {
+		return err // it is served, and most jobs end soon
+	}
+	if serr := c.writeStatus(ctx, w, status, err); err == nil && serr != nil {
+		return fmt.Errorf("change the status of the Service: %w", serr)
+	}
+	switch {
+	case err != nil:
+		return err
+	case w.first:
+		w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
+	case (w.Done > 0 || w.lacked && !w.lacks) && len(w.nodes) > 0:
+		w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
+	}
+	return nil
+}
+
+// reportRemoval is report for a Service that no longer wants a load balancer: its finalizer goes.
+func (c *Controller) reportRemoval(ctx context.Context, w *work, err error) error {
+	if err != nil {
+		return err
+	}
+	if err := c.release(ctx, w); err != nil {
+		return fmt.Errorf("remove the finalizer of the Service: %w", err)
+	}
+	w.events.note(DeletedLoadBalancer, "Deleted load balancer")
+	c.forget(w.key)
+	c.tryNext(true) // its ports, and the address that it has shared, or that stays
+	return nil
+}
+
+// settle notes how a sync ended, and returns when the Service is looked at again.
+func (c *Controller) settle(ctx context.Context, w *work, err error) (again time.Duration, _ error) {
 	c.book.settle(w.key.UID)
+	running := plan.Running(err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return 0, err // the process ends
-	case plan.Running(err) != nil:
-		again = c.awaitJob(ctx, w, plan.Running(err))
+	case running != nil:
+		again = c.awaitJob(ctx, w, running)
 		if errors.Is(err, cloudstack.ErrJobTimeout) {
-			again = max(again, c.failed(w, a, out, err))
+			again = max(again, c.failed(w, err))
 		}
-		return again, err
+		c.tryNext(w.Freed)
 	case err != nil:
-		return c.keep(ctx, w, c.failed(w, a, out, err)), err
+		again = c.keep(ctx, w, c.failed(w, err))
 	case !w.absent:
-		c.succeeded(w, out)
+		c.succeeded(w)
 	}
-	return 0, nil
+	return again, err
 }
 
 // keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service is looked at
 // again: when that failed, or at the end of the wait.
 func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
-	lasting, now := false, c.deps.Clock.Now()
-	c.with(w.key, func(s *state) {
-		lasting, again = s.retry.kind >= byOthers, s.upkeep.until.Sub(now)
-	})
+	now := c.deps.Clock.Now()
+	c.mu.Lock()
+	lasting, again := w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
+	c.mu.Unlock()
 	switch {
 	case w.absent || !lasting || !w.served():
 		return wait
@@ -125,47 +286,49 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 		return min(wait, again)
 	}
 
-	result, err := c.keepUp(ctx, w, c.reconciler.Keep)
+	result, err := c.keepUp(ctx, w)
+	c.tryNext(result.Done > 0)
 	if running := plan.Running(err); running != nil {
 		return min(wait, c.awaitJob(ctx, w, running))
 	}
-	c.with(w.key, func(s *state) {
-		if err == nil {
-			s.upkeep = retry{}
-			return
-		}
-		again = s.upkeep.failed(attempt{}, err, result, now, c.deps.Clock.Now())
-		wait = min(wait, again)
-	})
-	if err != nil && ctx.Err() == nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		w.state.upkeep = retry{}
+		return wait
+	}
+	wait = min(wait, w.state.upkeep.failed(attempt{}, err, result, c.deps.Clock.Now()))
+	if ctx.Err() == nil {
 		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	}
 	return wait
 }
 
-// upkeep is the last step of keepUp.
-type upkeep func(ctx context.Context, req loadbalancer.Request, membersKnown bool) (loadbalancer.Result, error)
-
 // keepUp keeps up what a refused Service serves. Its nodes are looked for in the project in which it has its address.
-func (c *Controller) keepUp(ctx context.Context, w *work, last upkeep) (loadbalancer.Result, error) {
+func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, error) {
 	if len(w.spec.Records.Addresses) > 0 {
 		w.project = w.spec.Records.Project()
 	}
-	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
-	b, err := c.backends(ctx, w, events{}) // what is wrong with the nodes was said before
+	said := w.events
+	w.events = events{} // what is wrong with the nodes was said before
+	c.ask(w, tenancy.Namespace{})
+	err := c.findBackends(ctx, w)
+	w.events = said
 	_, refused := errors.AsType[*plan.RefusalError](err)
 	if err != nil && !refused {
 		return loadbalancer.Result{}, err
 	}
-	req := c.request(w, tenancy.Namespace{})
-	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unhealthy)
-	return last(ctx, req, !refused && !unreadable)
+
+	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
+	return c.reconciler.Keep(ctx, w.request, !refused && !unreadable)
 }
 
 // awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without that.
 func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError) time.Duration {
-	known := false
-	c.with(w.key, func(s *state) { known, s.jobEnded = s.jobEnded == wait.Ended, wait.Ended })
+	c.mu.Lock()
+	known := w.state.jobEnded == wait.Ended
+	w.state.jobEnded = wait.Ended
+	c.mu.Unlock()
 	if !known {
 		go func() {
 			select {
@@ -178,193 +341,35 @@ func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError
 	return wait.After
 }
 
-// ensure brings a Service that wants a load balancer to its desired state, and writes its status.
-func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err error) {
-	if c.applies() {
-		if err := c.addFinalizer(ctx, w); err != nil {
-			return out, fmt.Errorf("add the finalizer to the Service: %w", err)
-		}
-	}
-	first, lacked := false, false
-	c.with(w.key, func(s *state) {
-		resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
-		first = s.asked != w.asked && !resumed && c.applies()
-		lacked = s.served && s.lacks // a warning has named the node without a VM
-		s.asked, s.touched = w.asked, true
-	})
-	if first {
-		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
-	}
-	out, err = c.reconcile(ctx, w, c.reconciler.Reconcile)
-	served := false
-	c.with(w.key, func(s *state) { served = s.served })
-	if served && plan.Running(err) != nil && !errors.Is(err, cloudstack.ErrJobTimeout) {
-		return out, err // it is served, and most jobs end soon
-	}
-	if serr := c.writeStatus(ctx, w, out, err); err == nil && serr != nil {
-		err = fmt.Errorf("change the status of the Service: %w", serr)
-	}
-	if err == nil {
-		switch {
-		case first:
-			w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
-		case (out.Done > 0 || lacked && !w.lacks) && len(w.nodes) > 0:
-			w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
-		}
-	}
-	return out, err
-}
-
-// applies reports whether the policy lets the controller change anything.
-func (c *Controller) applies() bool { return c.deps.Policy != plan.PolicyDryRun }
-
-// reconcile is the last step of a sync.
-type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
-
-// reconcile decides what the Service alone and its nodes decide, and hands the rest to the load balancers.
-func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (out outcome, err error) {
-	defer func() { err = projectRefusal(w.svc, err) }()
-	req, err := c.accept(ctx, w)
-	if err != nil {
-		return out, err
-	}
-	b, err := c.backends(ctx, w, w.events)
-	if err != nil {
-		return out, err
-	}
-	var unserved *plan.Notice
-	if b.none != "" {
-		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the Service gets no traffic"}
-		w.events.notice(*unserved)
-	}
-	req.Members, req.Reach, req.Leaving, req.Ineligible = b.members, b.reach, b.leaving, texts(b.unhealthy)
-	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
-		err := c.find(ctx, w, b, events{}, freshVMAge)
-		return b.members, b.reach, err
-	}
-	out.Result, err = last(ctx, req)
-	c.countMoves(out.Result, err, b)
-	c.with(w.key, func(s *state) {
-		s.unhealthy = out.Unserved != nil && out.Unserved.Reason == plan.ReasonNoHealthyNode
-		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
-	})
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
-		err = &plan.RefusalError{Reason: refusal.Reason, Message: c.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
-	}
-	if err != nil {
-		return out, err
-	}
-	out.Unserved = cmp.Or(unserved, out.Unserved)
-	out.status = statusOf(w, out.IP)
-	if !c.applies() {
-		out.status = w.svc.Status.LoadBalancer.DeepCopy()
-		if len(out.Plan) > 0 {
-			w.events.note(DryRun, "dry run, not done: "+plan.Text(out.Plan))
-		}
-	}
-	return out, nil
-}
-
-// accept returns what is asked for, or a refusal for what is wrong with the Service wherever its nodes are.
-func (c *Controller) accept(ctx context.Context, w *work) (req loadbalancer.Request, _ error) {
-	if w.invalid != nil {
-		return req, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: w.invalid.Error()}
-	}
-	for _, text := range w.spec.Warnings {
-		w.events.warn(IgnoredSetting, text)
-	}
-	ns, err := c.namespace(ctx, w.svc.Namespace)
-	if err != nil {
-		return req, err
-	}
-	if denial := c.deps.Tenancy.Check(ns, w.svc); denial != nil {
-		return req, &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
-	}
-	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
-		return req, refusal
-	}
-	req = c.request(w, ns)
-	if w.spec.Project != "" || !w.spec.Records.Empty() {
-		err = c.reconciler.CheckProject(ctx, req)
-	}
-	return req, err
-}
-
-// remove removes everything of a Service that no longer wants a load balancer, and the finalizer.
-func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err error) {
-	if w.state.touched || w.served() {
-		w.events.note(DeletingLoadBalancer, "Deleting load balancer")
-	}
-	if out, err = c.removal(ctx, w, c.reconciler.Reconcile); err != nil {
-		return out, err
-	}
-	if err := c.release(ctx, w); err != nil {
-		return out, fmt.Errorf("remove the finalizer of the Service: %w", err)
-	}
-	w.events.note(DeletedLoadBalancer, "Deleted load balancer")
-	c.forget(w.key)
-	c.freed() // its ports, and the address that it has shared, or that stays
-	return out, nil
-}
-
-// removal is reconcile for a Service that no longer wants a load balancer.
-func (c *Controller) removal(ctx context.Context, w *work, last reconcile) (out outcome, err error) {
-	ns, err := c.namespace(ctx, w.svc.Namespace)
-	if err != nil {
-		return out, err
-	}
-	req := c.request(w, ns) // what cannot be parsed is deleted all the same
-	req.Absent, req.Since = true, time.Time{}
-	out.Result, err = last(ctx, req)
-	return out, projectRefusal(w.svc, err)
-}
-
-// request is what the load balancers need to know of the Service itself.
-func (c *Controller) request(w *work, ns tenancy.Namespace) loadbalancer.Request {
-	req := loadbalancer.Request{
-		Facts:   plan.Facts{Service: w.id, Spec: w.spec},
-		Grants:  grantsOf(c.deps.Tenancy, ns, w.spec.Address),
-		Records: &recordStore{c, w},
-		Notify:  w.events.notice,
-		Memory:  &w.state.memory,
-	}
-	c.with(w.key, func(s *state) { req.Since = s.since })
-	return req
-}
-
 // succeeded notes that a Service is served. Ports that it gave up are free for others. If it has acquired the address that it
 // names, others that name the address too can share it: their attempts to acquire it at the same time have failed.
-func (c *Controller) succeeded(w *work, out outcome) {
+func (c *Controller) succeeded(w *work) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := w.state.retry.next
 	w.state.retry, w.state.served, w.state.lacks = retry{}, true, w.lacks
-	if w.spec.Address != "" && out.Done > 0 || slices.ContainsFunc(out.Plan, func(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward }) {
-		c.freedAt, next = c.deps.Clock.Now(), true
-	}
-	if next {
-		c.tryNext()
-	}
+	w.state.unhealthy = w.Unserved != nil && w.Unserved.Reason == plan.ReasonNoHealthyNode
+	c.mu.Unlock()
+	ports := slices.ContainsFunc(w.Plan, func(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward })
+	c.tryNext(w.Freed || ports || w.spec.Address != "" && w.Done > 0)
 }
 
-// failed notes a failed attempt, reports it, and returns when the next one is due.
-func (c *Controller) failed(w *work, a attempt, out outcome, err error) time.Duration {
+// failed notes a failed attempt, reports it, and returns how long the Service waits.
+func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Lock()
-	next := w.state.retry.next || w.began.Before(c.freedAt) // it may have looked before that became free
 	w.state.served = false
-	wait := w.state.retry.failed(a, err, out.Result, w.began, c.deps.Clock.Now())
+	w.state.retry.failed(w.attempt, err, w.Result, c.deps.Clock.Now())
 	if shortage(err) { // for all that wait for an address in the project
 		for _, s := range c.states {
-			if s.retry.project == a.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
+			if s.retry.project == w.attempt.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
 				s.retry.began = w.began
 			}
 		}
 	}
-	if next {
-		c.tryNext()
-		wait = max(0, w.state.retry.until.Sub(c.deps.Clock.Now()))
-	}
 	c.mu.Unlock()
+	c.tryNext(w.Freed)
+	c.mu.Lock()
+	wait := max(0, w.state.retry.until.Sub(c.deps.Clock.Now()))
+	c.mu.Unlock()
+
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		w.events.warn(refusal.Reason, refusal.Error())
 	}

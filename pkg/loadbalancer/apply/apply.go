@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -47,8 +48,6 @@ type Applier struct {
 	Clock clock.PassiveClock
 	// Touch is called with the id of an address before and after it is written to.
 	Touch func(addressID string)
-	// Released is called when an address was released.
-	Released func()
 
 	acls        keyed.Mutex // one chooser of numbers per network ACL list
 	associating keyed.Mutex // per project: two associateIpAddress at once make the server sleep
@@ -60,7 +59,6 @@ type Work struct {
 	*plan.Subject
 	Records *Records
 	Memory  *Memory
-	Log     func(message string)
 	// MayAcquire refuses an address that is one too many; it is empty when CloudStack chooses it.
 	MayAcquire func(ctx context.Context, address string) error
 	// HeldByOther reports whether another Service of the cluster has an address, by its IP.
@@ -68,8 +66,9 @@ type Work struct {
 
 	// Actual is the state as read; it changes as actions take effect.
 	Actual *plan.Actual
-	// Done are the steps that took effect.
-	Done []plan.Step
+	// Done are the steps that took effect. Freed means that an address was released.
+	Done  []plan.Step
+	Freed bool
 	// Again asks for another look.
 	Again bool
 	// patience is how long the sync may still wait for jobs.
@@ -269,7 +268,7 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 	var err error
 	r.left = 0
 	for _, s := range steps {
-		r.Log(s.Label())
+		klog.V(2).InfoS("Load balancer action", "service", r.Service.Key(), "action", s.Label())
 		if err = r.start(ctx, s); err != nil {
 			err = fmt.Errorf("%s: %w", s.Label(), err)
 			break

@@ -68,7 +68,7 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 		delete(r.Memory.Releasing, s.AddressID)
 		r.Memory.deleting = time.Time{}
 		r.Records.drop(s.AddressID)
-		r.Released()
+		r.Freed = true
 		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
 		return r.Records.Save(ctx)
 	}
