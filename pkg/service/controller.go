@@ -84,10 +84,12 @@ type Controller struct {
 }
 
 // state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker of the
-// Service alone uses memory; the rest is read and changed under the controller's lock.
+// Service alone uses memory and ready; the rest is read and changed under the controller's lock.
 type state struct {
 	memory loadbalancer.Memory
-	retry  retry
+	// ready is since when nodes have ready endpoints, with policy Local; nil before the first sync.
+	ready map[string]time.Time
+	retry retry
 	// upkeep is the wait after failures to keep up what serves while retry waits.
 	upkeep retry
 	// since is when the last drift round began: what was read before does not count.

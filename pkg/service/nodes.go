@@ -32,11 +32,14 @@ const (
 	missingPause = 30 * time.Second
 	// namedNodes is how many nodes an Event names.
 	namedNodes = 5
+	// endpointSettle is how long kube-proxy of a node may need to learn of an endpoint that has become ready.
+	endpointSettle = 5 * time.Second
 )
 
 // findBackends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
 // the meantime makes the Service be synced again.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
+	var since map[string]time.Time
 	none := ""
 	w.serving = selected(w.spec, w.nodes)
 	switch {
@@ -52,15 +55,54 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		if w.serving = filterNodes(w.serving, func(n *corev1.Node) bool { return with[n.Name] }); len(w.serving) == 0 {
 			none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
+		w.state.ready = readySince(w.state.ready, w.serving, c.deps.Clock.Now())
+		since = w.state.ready
 	}
+
 	w.unhealthy = c.unhealthy(w, w.serving)
+	if w.forwards {
+		for _, name := range justReady(since, w.unhealthy, c.deps.Clock.Now()) {
+			w.unhealthy[name] = failover.Problem{Text: "its endpoints have just become ready"}
+			c.queue.AddAfter(w.key, endpointSettle)
+		}
+	}
 	w.request.Ineligible = texts(w.unhealthy)
 	if err := c.find(ctx, w); err != nil || none == "" {
 		return err
 	}
 	w.unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: none + "; the Service gets no traffic"}
-	w.events.notice(*w.unserved)
 	return nil
+}
+
+// readySince returns since when nodes have ready endpoints of a Service; was is the same of the sync before, nil at the first. At
+// the first sync it is the zero time: the endpoints may have been ready for long.
+func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) map[string]time.Time {
+	since := make(map[string]time.Time, len(nodes))
+	for _, n := range nodes {
+		at, known := was[n.Name]
+		if was != nil && !known {
+			at = now
+		}
+		since[n.Name] = at
+	}
+	return since
+}
+
+// justReady returns the nodes to which no port is to be moved yet, because kube-proxy there may not know the endpoints. Of the
+// healthy nodes, those that have been ready for longest are not among them.
+func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem, now time.Time) (nodes []string) {
+	longest := now
+	for name, at := range since {
+		if unhealthy[name].Text == "" && at.Before(longest) {
+			longest = at
+		}
+	}
+	for name, at := range since {
+		if unhealthy[name].Text == "" && at.After(longest) && now.Sub(at) < endpointSettle {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 // selected are the nodes that the Service's own selector leaves.

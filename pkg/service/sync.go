@@ -226,6 +226,9 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	if serr := c.writeStatus(ctx, w, status, err); err == nil && serr != nil {
 		return fmt.Errorf("change the status of the Service: %w", serr)
 	}
+	if err == nil && w.unserved != nil { // until a sync has succeeded, the Service may be served as before
+		w.events.notice(*w.unserved)
+	}
 	switch {
 	case err != nil:
 		return err
