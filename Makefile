@@ -113,6 +113,15 @@ real-nodes: ## kubelets, containerd and real traffic: writes docs/real-nodes.md 
 	@test/build.sh real-nodes
 	@"$(BIN)/real-nodes" --out docs/real-nodes.md $(NODEFLAGS)
 
+# FORMS are forms of test/conformance/tests.yaml, or all; ROLLING=1 adds the rolling updates, which take a quarter of an hour.
+conformance: FORMS = isolated
+conformance: MINORS =
+.PHONY: conformance
+conformance: ## Kubernetes' own tests of load balancers on real nodes (root; FORMS="direct vpc", FORMS=all: docs/conformance.md; MINORS="1.37 1.36")
+	@test/build.sh real-nodes
+	@"$(BIN)/real-nodes" --conformance "$(FORMS)" $(if $(MINORS),--minor "$(MINORS)") $(if $(ROLLING),--rolling) \
+		$(if $(filter all,$(FORMS)),--out docs/conformance.md) $(NODEFLAGS)
+
 .PHONY: cloud
 cloud: ## scenarios on a CloudStack, or on the simulator (CLOUD_URL=... ONLY=part,part CLOUDFLAGS=--clean): docs/contributing/cloud.md
 	@test/build.sh cloud # not go run, which hides the exit code

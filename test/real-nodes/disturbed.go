@@ -43,19 +43,27 @@ func podsRolled(ctx context.Context, e *env) string {
 
 const controllerLabel = "app.kubernetes.io/name=" + controller
 
-// leaderKilled deletes the leading Pod without a grace period and waits for another leader.
-func leaderKilled(ctx context.Context, e *env) {
-	leader := func(ctx context.Context) string { // its hostname, which is the name of its node with hostNetwork
-		l := must.Get(e.Client.CoordinationV1().Leases(namespace).Get(ctx, testenv.PredecessorName, metav1.GetOptions{}))
-		must.Be(l.Spec.HolderIdentity != nil, "the lease has no holder")
-		host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
-		return host
-	}
-	first := leader(ctx)
-	e.kubectl(ctx, "delete", "pods", "-n", namespace, "-l", controllerLabel, "--field-selector=spec.nodeName="+first,
+// leader returns the hostname of the leader's Pod, which is the name of its node with hostNetwork.
+func (e *env) leader(ctx context.Context) string {
+	l := must.Get(e.Client.CoordinationV1().Leases(namespace).Get(ctx, testenv.PredecessorName, metav1.GetOptions{}))
+	must.Be(l.Spec.HolderIdentity != nil, "the lease has no holder")
+	host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
+	return host
+}
+
+// killLeader deletes the leading Pod without a grace period and returns the name of its node.
+func (e *env) killLeader(ctx context.Context) string {
+	leader := e.leader(ctx)
+	e.kubectl(ctx, "delete", "pods", "-n", namespace, "-l", controllerLabel, "--field-selector=spec.nodeName="+leader,
 		"--force", "--grace-period=0")
+	return leader
+}
+
+// leaderKilled kills the leader and waits for another.
+func leaderKilled(ctx context.Context, e *env) {
+	first := e.killLeader(ctx)
 	e.until(ctx, "another leader", func(ctx context.Context) {
-		now := leader(ctx)
+		now := e.leader(ctx)
 		must.Be(now != first, "the leader is still %s", now)
 	})
 	e.served(ctx, "after-leader")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/conformance"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -54,6 +55,7 @@ var (
 // place describes a simulated CloudStack with the VMs of a cluster.
 type place struct {
 	world   *simulator.World
+	latency simulator.LatencyProfile
 	gateway netip.Prefix
 	nodes   []realnode.NodeOptions
 }
@@ -125,6 +127,8 @@ type env struct {
 	home     string
 	// clients are those that the running scenario has started.
 	clients []*traffic.Client
+	// tests are the outcomes of Kubernetes' tests in the running scenario.
+	tests []conformance.Outcome
 }
 
 func newEnv(ctx context.Context, p *programs, at *place) *env {
@@ -134,10 +138,10 @@ func newEnv(ctx context.Context, p *programs, at *place) *env {
 		Binary: p.Plane, Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	})
 	address := netip.AddrPortFrom(at.gateway.Addr(), 0).String()
-	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, address, simulator.Options{World: at.world}))
+	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, address, simulator.Options{World: at.world, Latency: at.latency}))
 	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{
 		Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}))
-	e.outside = realnode.NewOutside(ctx, balancers)
+	e.outside = realnode.NewOutside(ctx)
 	must.Each(len(at.nodes), func(i int) { e.Join(ctx, at.nodes[i]) })
 	e.kubectl(ctx, "create", "-f", filepath.Join(p.Root, "test/real-nodes/echo.yaml"))
 	e.rolledOut(ctx)

@@ -28,18 +28,25 @@ import (
 
 // settings holds the values of the flags.
 type settings struct {
-	minor        plane.Minor
+	minors       []plane.Minor
 	only         *regexp.Regexp
 	out          string
 	check, again bool
+	// forms are those in which Kubernetes' own tests run, instead of the scenarios.
+	forms   string
+	rolling bool
 }
 
 func main() {
 	realnode.Stage()
-	s := settings{minor: plane.Newest, only: regexp.MustCompile("")}
-	flag.Func("minor", "minor of Kubernetes; the newest without it", func(text string) (err error) {
-		s.minor, err = plane.ParseMinor(text)
-		return err
+	s := settings{minors: []plane.Minor{plane.Newest}, only: regexp.MustCompile("")}
+	flag.Func("minor", "minor of Kubernetes, with --conformance several; the newest without it", func(text string) (err error) {
+		defer must.Return(&err)
+		s.minors = nil
+		for name := range strings.FieldsSeq(text) {
+			s.minors = append(s.minors, must.Get(plane.ParseMinor(name)))
+		}
+		return nil
 	})
 	flag.Func("only", "run the scenarios whose name matches this regular expression", func(text string) (err error) {
 		s.only, err = regexp.Compile(text)
@@ -48,6 +55,8 @@ func main() {
 	flag.StringVar(&s.out, "out", "", "write the results to this Markdown file; not written with --only")
 	flag.BoolVar(&s.check, "check", false, "check whether real nodes can run on this machine; print the reason in one line")
 	flag.BoolVar(&s.again, "again", false, "run failed scenarios a second time; those that succeed then do not count as failed")
+	flag.StringVar(&s.forms, "conformance", "", "run Kubernetes' own tests in these forms of test/conformance/tests.yaml, or in all")
+	flag.BoolVar(&s.rolling, "rolling", false, "with --conformance: also the rolling updates, which take a quarter of an hour")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := 1
@@ -68,7 +77,7 @@ func (s *settings) run(ctx context.Context) (code int) {
 		if s.check {
 			realnode.Try(ctx)
 		} else {
-			inside(ctx)
+			s.inside(ctx)
 		}
 		return 0
 	}
@@ -78,14 +87,17 @@ func (s *settings) run(ctx context.Context) (code int) {
 	}
 	if len(s.jobs(nil)) == 0 {
 		_, _ = fmt.Fprintln(os.Stderr, "No scenario has a name that --only matches. The scenarios:")
-		for _, c := range chapters() {
+		for _, c := range s.chapters() {
 			for _, sc := range c.scenarios {
 				_, _ = fmt.Fprintln(os.Stderr, sc.name)
 			}
 		}
 		return 2
 	}
-	p := prepare(ctx, s.minor)
+	if s.forms != "" {
+		return s.conformance(ctx)
+	}
+	p := prepare(ctx, s.minors[0])
 	before, start := realnode.ReadMachine(ctx, nil), time.Now()
 	all := runAll(s.jobs(nil), 2, func(j job) []result { return inSandbox(ctx, p, j) })
 	if left := s.jobs(all); s.again && ctx.Err() == nil && len(left) > 0 {
@@ -100,7 +112,7 @@ func (s *settings) run(ctx context.Context) (code int) {
 			}
 		}
 	}
-	text := page(s.minor, all, realnode.ReadMachine(context.WithoutCancel(ctx), before))
+	text := page(s.minors[0], all, realnode.ReadMachine(context.WithoutCancel(ctx), before))
 	fmt.Printf("%s\nAll of it took %s.\n", text, time.Since(start).Round(time.Second))
 	if ctx.Err() != nil {
 		return 130
@@ -111,11 +123,19 @@ func (s *settings) run(ctx context.Context) (code int) {
 	return min(len(s.jobs(all)), 1)
 }
 
+// chapters returns the chapters to run.
+func (s *settings) chapters() []chapter {
+	if s.forms == "" {
+		return chapters()
+	}
+	return conformanceChapters(s.forms, s.rolling)
+}
+
 // jobs returns a job for each chapter, with its scenarios that match --only and have not succeeded: they failed, or did not run
 // because the first scenario failed.
 func (s *settings) jobs(all []result) []job {
 	var jobs []job
-	for _, c := range chapters() {
+	for _, c := range s.chapters() {
 		j := job{Chapter: c.name}
 		for _, sc := range c.scenarios {
 			proven := slices.ContainsFunc(all, func(r result) bool { return r.Scenario == sc.name && r.Fail == "" })

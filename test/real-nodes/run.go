@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/csccm/csccm/test/conformance"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -33,6 +34,8 @@ type programs struct {
 	Binaries testenv.Binaries
 	Images   []string
 	Root     string // the folder of the checkout
+	// Conformance are the programs of Kubernetes' tests, where they run.
+	Conformance conformance.Programs
 }
 
 // prepare builds all programs and images.
@@ -51,7 +54,7 @@ func prepare(ctx context.Context, minor plane.Minor) *programs {
 	}
 	for ref, binary := range standIns {
 		archive := filepath.Join(images, strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")
-		realnode.WriteImage(archive, ref, binary)
+		realnode.WriteImage(archive, ref, binary, nil)
 		p.Images = append(p.Images, archive)
 	}
 	return p
@@ -87,12 +90,14 @@ type result struct {
 	Took                          time.Duration
 	// Traffic holds the reports of steady traffic; parts have names only where there are several.
 	Traffic []traffic.Report
+	// Tests are the outcomes of Kubernetes' tests.
+	Tests []conformance.Outcome
 }
 
 const (
 	jobVariable = "CSCCM_TRUTH_JOB"
-	// scenarioLimit is long enough for a busy machine.
-	scenarioLimit = 10 * time.Minute
+	// scenarioLimit is long enough for a busy machine, also for the rolling updates of Kubernetes' tests.
+	scenarioLimit = 40 * time.Minute
 )
 
 // runAll runs the jobs, lanes of them at the same time, and returns their results in the order of the jobs. A chapter mostly
@@ -129,10 +134,10 @@ func inSandbox(ctx context.Context, p *programs, j job) (results []result) {
 
 // inside runs the job of this sandbox and writes its results. The first scenario, which installs the controller, always runs;
 // when it fails, the others do not.
-func inside(ctx context.Context) {
+func (s *settings) inside(ctx context.Context) {
 	var j job
 	must.OK(json.Unmarshal([]byte(os.Getenv(jobVariable)), &j))
-	chapters := chapters()
+	chapters := s.chapters()
 	c := chapters[slices.IndexFunc(chapters, func(c chapter) bool { return c.name == j.Chapter })]
 	say := func(format string, a ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", a...) }
 	start := time.Now()
@@ -163,14 +168,14 @@ func (e *env) runScenario(ctx context.Context, s scenario) result {
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
 	defer cancel()
 	r, start := result{Scenario: s.name}, time.Now()
-	e.clients = nil
+	e.clients, e.tests = nil, nil
 	err := must.Catch(func() { r.Note = s.run(ctx, e) })
 	for _, c := range e.clients {
 		c.Stop()
 		r.Traffic = append(r.Traffic, c.Reports()...)
 	}
 	err = errors.Join(err, must.Catch(func() { e.kubectl(ctx, "delete", "services", "-l", "app="+echo, "--timeout=300s") }))
-	r.Took = time.Since(start)
+	r.Took, r.Tests = time.Since(start), e.tests
 	if err != nil {
 		r.Fail = err.Error()
 	}

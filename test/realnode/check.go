@@ -15,12 +15,14 @@ import (
 	"strings"
 )
 
-// requirements are the programs that nodes need and the Debian packages that contain them. The CNI plugin portmap runs iptables.
+// requirements are the programs that nodes need and the Debian packages that contain them. The CNI plugin portmap runs iptables;
+// Kubernetes' tests run a shell and clients in Pods.
 var requirements = []struct{ path, pkg string }{
 	{"/usr/bin/containerd", "containerd"}, {"/usr/bin/ctr", "containerd"}, {"/usr/sbin/runc", "runc"},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins"}, {"/usr/lib/cni/portmap", "containernetworking-plugins"},
 	{"/usr/sbin/haproxy", "haproxy"}, {"/usr/sbin/nft", "nftables"}, {"/usr/sbin/conntrack", "conntrack"},
-	{"/usr/sbin/iptables", "iptables"}, {ipProgram, "iproute2"}, {nsenter, "util-linux"},
+	{"/usr/sbin/iptables", "iptables"}, {"/bin/dash", "dash"}, {"/usr/bin/curl", "curl"}, {"/usr/bin/wget", "wget"},
+	{"/bin/nc.openbsd", "netcat-openbsd"}, {ipProgram, "iproute2"}, {nsenter, "util-linux"},
 }
 
 // Check returns why real nodes cannot run on this machine; nil when they can. With install, it installs missing packages with

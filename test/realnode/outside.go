@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 
@@ -31,12 +32,12 @@ type Outside struct {
 // inOutside is the beginning of a command of ip(8) for the namespace.
 const inOutside = "netns exec outside " + ipProgram + " "
 
-// NewOutside returns the namespace beyond the router of the sandbox; public are the addresses that its clients reach.
-func NewOutside(ctx context.Context, public netip.Prefix) *Outside {
+// NewOutside returns the namespace beyond the router of the sandbox. Its clients reach public addresses, and nodes.
+func NewOutside(ctx context.Context) *Outside {
 	ip(ctx, "netns add outside", "link add csccm-out type veth peer name eth0 netns outside",
 		"address add 192.0.2.1/30 dev csccm-out", "link set csccm-out up",
 		inOutside+"link set lo up", inOutside+"address add 192.0.2.2/30 dev eth0", inOutside+"link set eth0 up",
-		inOutside+"route add "+public.Masked().String()+" via 192.0.2.1")
+		inOutside+"route add default via 192.0.2.1")
 	o, entered := &Outside{work: make(chan func()), known: map[netip.Addr]bool{}}, make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -48,6 +49,11 @@ func NewOutside(ctx context.Context, public netip.Prefix) *Outside {
 	}()
 	must.OK(<-entered)
 	return o
+}
+
+// Command returns a command that runs a program in the namespace.
+func (o *Outside) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, ipProgram, append([]string{"netns", "exec", "outside", program}, args...)...) // #nosec G204 -- ours
 }
 
 // Do runs a function in the namespace, in which a client has its address: sockets that it opens belong to it for good.

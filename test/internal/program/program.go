@@ -39,6 +39,8 @@ type Program struct {
 	Source string
 	// Package is the path of the package.
 	Package string
+	// Also is another package whose program comes into the same folder, empty for none. Both have the names of their packages then.
+	Also string
 	// LDFlags are flags of the linker.
 	LDFlags string
 	// OwnCache compiles into a cache that is removed afterwards: for a program that shares few packages with this checkout, and
@@ -109,8 +111,12 @@ func (p Program) build(ctx context.Context, path string, report func(last bool, 
 
 	report(false, "fetching Go modules")
 	total := strings.Count(must.Get(Go(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package)), "\n")
-	cmd := goCommand(ctx, p.Source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
-		"-ldflags", p.LDFlags, "-o", filepath.Join(work, p.Name), p.Package)
+	target, packages := filepath.Join(work, p.Name), []string{p.Package}
+	if p.Also != "" {
+		target, packages = work+"/", append(packages, p.Also)
+	}
+	cmd := goCommand(ctx, p.Source, append([]string{"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-ldflags", p.LDFlags, "-o", target}, packages...)...)
 	cmd.Env = append(cmd.Env, "GOGC=200") // the compiler collects garbage half as often: a tenth less CPU time
 	if p.OwnCache {
 		cmd.Env = append(cmd.Env, "GOCACHE="+goCache)

@@ -1,0 +1,213 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/xml"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/test/internal/must"
+)
+
+//go:embed tests.yaml
+var content []byte
+
+// Suite is the content of tests.yaml.
+type Suite struct {
+	Forms []Form
+	Tests []Test
+}
+
+// Form is a cluster and a CloudStack in which the tests run.
+type Form struct {
+	// Is describes it in the page.
+	Name, Is string
+	// World is tier or empty, Latency a profile of the simulator, Server the release that it plays.
+	World, Latency, Server string
+	// Install are flags of csccm install.
+	Install []string
+	// Kill is how often the leader of the controller is killed; empty means never.
+	Kill string
+}
+
+// Direct reports whether all ports are forwarded past the load balancer.
+func (f Form) Direct() bool { return slices.Contains(f.Install, "loadBalancers.mode=direct") }
+
+// Test is a test of Kubernetes.
+type Test struct {
+	// Lane is the name of the lane, Group that of the tests to which it belongs in Kubernetes.
+	Lane, Group, Name string
+	// Rolling tests take a quarter of an hour.
+	Rolling bool
+	// Note is what else is to be known of it.
+	Note   string
+	Cannot *Cannot
+}
+
+// Cannot says why a test does not pass in some forms.
+type Cannot struct {
+	In []string
+	// Says is the error with which the test ends; when it is empty, the test is left out.
+	Says string
+	// Because is the reason, Row the part of docs/loadbalancers.md about it.
+	Because, Row string
+}
+
+// Load returns the tests and the forms.
+func Load() (s Suite) {
+	must.OK(yaml.UnmarshalStrict(content, &s))
+	for i := range s.Tests {
+		s.Tests[i].Group = cmp.Or(s.Tests[i].Group, "LoadBalancers")
+	}
+	return s
+}
+
+// focus returns a regular expression of the test's name in full.
+func (t *Test) focus() string { return t.Group + `\b.*` + regexp.QuoteMeta(t.Name) }
+
+// cannot returns why the test does not pass in a form; nil when it should.
+func (t *Test) cannot(form string) *Cannot {
+	if t.Cannot != nil && slices.Contains(t.Cannot.In, form) {
+		return t.Cannot
+	}
+	return nil
+}
+
+// Lanes returns regular expressions of the names of the tests that run in a form, by lane.
+func (s Suite) Lanes(form string, rolling bool) map[string]string {
+	lanes := map[string]string{}
+	for _, t := range s.Tests {
+		why := t.cannot(form)
+		if (rolling || !t.Rolling) && (why == nil || why.Says != "") {
+			lanes[t.Lane] = either(lanes[t.Lane], t.focus())
+		}
+	}
+	return lanes
+}
+
+// either returns a regular expression that matches what one of two matches, of which the first may be empty.
+func either(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "|" + b
+}
+
+// Outcome is the outcome of a test.
+type Outcome struct {
+	Test string
+	// Result is Passed, Unable, Failed, or empty for a test that was not to run.
+	Result string
+	// Says is the error of a test, at the first try if it passed at the second.
+	Says string
+	Took time.Duration
+}
+
+// The results of tests.
+const (
+	Passed = "passed"
+	Unable = "cannot"
+	Failed = "failed"
+)
+
+// junit is a report of Ginkgo.
+type junit struct {
+	Cases []struct {
+		Name    string  `xml:"name,attr"`
+		Status  string  `xml:"status,attr"`
+		Time    float64 `xml:"time,attr"`
+		Failure struct {
+			Message string `xml:"message,attr"`
+		} `xml:"failure"`
+	} `xml:"testsuite>testcase"`
+}
+
+// Judge returns the outcomes of all tests in a form, from the reports of those that ran.
+func (s Suite) Judge(form string, rolling bool, reports ...[]byte) (all []Outcome) {
+	var ran junit
+	for _, report := range reports {
+		must.OK(xml.Unmarshal(report, &ran))
+	}
+	for _, t := range s.Tests {
+		o, focus := Outcome{Test: t.Name}, regexp.MustCompile(t.focus())
+		for _, c := range ran.Cases {
+			if c.Status == "skipped" || !focus.MatchString(c.Name) {
+				continue
+			}
+			o.Took = time.Duration(c.Time * float64(time.Second))
+			if c.Status == Passed {
+				o.Result = Passed
+			} else {
+				o.Result, o.Says = Failed, cmp.Or(c.Failure.Message, c.Status)
+			}
+		}
+
+		why := t.cannot(form)
+		switch {
+		case why != nil && o.Result == Passed:
+			o.Result, o.Says = Failed, "it passes, and tests.yaml says that it cannot"
+		case why != nil && strings.Contains(o.Says, why.Says):
+			o.Result = Unable
+		case o.Result == "" && (rolling || !t.Rolling):
+			o.Result, o.Says = Failed, "it did not run"
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// Failed returns a regular expression of the names of the tests that failed, empty for none.
+func (s Suite) Failed(all []Outcome) (names string) {
+	for i, o := range all {
+		if o.Result == Failed {
+			names = either(names, s.Tests[i].focus())
+		}
+	}
+	return names
+}
+
+// Run is a run of the tests in a form, on a release of Kubernetes.
+type Run struct {
+	Form, Release string
+	// Outcomes are those of Kubernetes' tests and of ours.
+	Outcomes []Outcome
+	Took     time.Duration
+}
+
+// Of returns the outcome of a test.
+func (r Run) Of(test string) (o Outcome) {
+	if i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.Test == test }); i >= 0 {
+		o = r.Outcomes[i]
+	}
+	return o
+}
+
+//go:embed page.md.tmpl
+var pageText string
+
+// Page returns the results as a page of the documentation.
+func (s Suite) Page(date string, runs []Run) string {
+	var rows []string
+	for _, r := range runs {
+		for _, o := range r.Outcomes {
+			if !slices.Contains(rows, o.Test) {
+				rows = append(rows, o.Test)
+			}
+		}
+	}
+	round := func(d time.Duration) time.Duration { return d.Round(time.Second) }
+	anchor := func(row string) string { return strings.ReplaceAll(strings.ToLower(row), " ", "-") }
+	var b strings.Builder
+	page := template.Must(template.New("").Funcs(template.FuncMap{"round": round, "anchor": anchor}).Parse(pageText))
+	must.OK(page.Execute(&b, map[string]any{"Date": date, "Suite": s, "Runs": runs, "Rows": rows}))
+	return b.String()
+}
