@@ -189,7 +189,7 @@ func newVersionCommand(g *cli.Globals) *cobra.Command {
 
 // ask adds what the cluster says.
 func (v *versions) ask(ctx context.Context, g *cli.Globals) error {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	ctx, cancel := cluster.Within(ctx, g.Kube, versionTimeout)
 	defer cancel()
 	c, err := g.Cluster(ctx)
 	if err != nil {

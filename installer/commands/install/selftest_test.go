@@ -78,6 +78,7 @@ func TestSelfTest(t *testing.T) {
 		log    string
 		refuse bool
 		lost   bool // the connection to the API server
+		stays  bool // Pods are deleted and do not end
 		passed string
 		err    string
 		remedy string
@@ -92,6 +93,7 @@ func TestSelfTest(t *testing.T) {
 		"is not allowed":             {refuse: true, said: "the self-test did not run: no quota"},
 		"finds no node":              {status: pending("0/1 nodes are available"), said: "did not end within 2m0s: not scheduled: 0/1 nodes are available"},
 		"has no image":               {status: waiting(), said: "within 2m0s: ErrImagePull: no such image"},
+		"of a killed run never ends": {stays: true, said: "the self-test did not run: the Pod x-self-test is being deleted and does not end within 2m0s; `kubectl -n kube-system delete pod x-self-test --force` removes it"},
 		"hangs without any message.": {status: corev1.PodStatus{Phase: corev1.PodRunning}, said: "within 2m0s: it runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +114,7 @@ func TestSelfTest(t *testing.T) {
 					return true, nil, errors.New("connection refused")
 				})
 			}
+			kube.PrependReactor("delete", "pods", func(ktesting.Action) (bool, kruntime.Object, error) { return c.stays, nil, nil })
 			clock := stepclock.New(nil)
 			var said bytes.Buffer
 			passed, err := (&run{Env: &engine.Env{
@@ -121,8 +124,11 @@ func TestSelfTest(t *testing.T) {
 			}}).runTest(t.Context(), manifest)
 			pods, lerr := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, lerr)
-			require.Empty(t, pods.Items)
+			require.Equal(t, c.stays, len(pods.Items) > 0)
 			require.Contains(t, said.String(), c.said)
+			if c.stays {
+				require.Contains(t, said.String(), "Pod x-self-test of the self-test stays")
+			}
 			if c.err == "" {
 				require.NoError(t, err)
 				require.Equal(t, c.passed, passed)

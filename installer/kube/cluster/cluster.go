@@ -61,10 +61,11 @@ type Cluster struct {
 	dated *atomic.Pointer[dated] // the newest answer
 }
 
-// requestLimit is how long the API server may take for one request.
+// requestLimit is how long the API server may take for one request, unless --request-timeout says something else.
 const requestLimit = 15 * time.Second
 
-// pingLimit is how long the API server may take to tell its version, which it does without reading anything.
+// pingLimit is how long the API server may take to tell its version, which it does without reading anything; also unless
+// --request-timeout says something else.
 const pingLimit = 8 * time.Second
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
@@ -72,23 +73,32 @@ func NewFlags() *genericclioptions.ConfigFlags {
 	f := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(qps)
 	namespace := DefaultNamespace
 	f.Namespace = &namespace
-	f.WrapConfigFn = tune
+	f.Timeout = ptr.To("") // not given; "0" is no limit
+	f.WrapConfigFn = func(c *rest.Config) *rest.Config { return tune(f, c) }
 	return f
+}
+
+// Within bounds ctx by a limit of csccm's own for one answer. --request-timeout counts in its place, which client-go heeds.
+func Within(ctx context.Context, flags *genericclioptions.ConfigFlags, limit time.Duration) (context.Context, context.CancelFunc) {
+	if flags != nil && ptr.Deref(flags.Timeout, "") != "" {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // NameCommand adds to the user agent of the flags' connections which command they serve: the API server's audit
 // log shows it.
 func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
-		c = tune(c)
+		c = tune(flags, c)
 		c.UserAgent += " (" + command + ")"
 		return c
 	}
 }
 
-func tune(c *rest.Config) *rest.Config {
+func tune(flags *genericclioptions.ConfigFlags, c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = qps, burst
-	if c.Timeout == 0 { // --request-timeout
+	if ptr.Deref(flags.Timeout, "") == "" {
 		c.Timeout = requestLimit
 	}
 	c.UserAgent = "csccm/" + csccm.Version
@@ -193,7 +203,7 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	if c.Silent != nil {
 		return nil, c.Silent
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	ctx, cancel := Within(ctx, c.Flags, pingLimit)
 	defer cancel()
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
 	err = c.Explain(err)

@@ -160,6 +160,38 @@ func TestPing(t *testing.T) {
 	}
 }
 
+// --request-timeout counts in the place of csccm's own limits, also where it is longer; "0" is no limit.
+func TestRequestTimeout(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-over:
+		}
+	}))
+	t.Cleanup(func() { close(over); s.Close() })
+	for given, want := range map[string]time.Duration{"": requestLimit, "50ms": 50 * time.Millisecond, "40s": 40 * time.Second, "0": 0} {
+		t.Run("--request-timeout="+given, func(t *testing.T) {
+			t.Parallel()
+			f := kubeconfig(t, s.URL, nil)
+			*f.Timeout = given
+			c, err := New(f)
+			require.NoError(t, err)
+			require.Equal(t, want, c.REST.Timeout)
+			ctx, cancel := Within(t.Context(), f, pingLimit)
+			defer cancel()
+			_, bounded := ctx.Deadline()
+			require.Equal(t, given == "", bounded, "csccm's own limit is not beside the one that is given")
+			if given == "50ms" {
+				_, err = c.Ping(t.Context())
+				require.ErrorContains(t, err, "no answer in time")
+				require.Contains(t, remedyOf(t, err), "--request-timeout")
+			}
+		})
+	}
+}
+
 // client-go's own limiter gives up before the deadline, when its turn would come after it.
 func TestPingWithoutTimeForACall(t *testing.T) {
 	t.Parallel()

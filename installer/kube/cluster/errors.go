@@ -49,7 +49,7 @@ func (c *Cluster) Explain(err error) error {
 	case apierrors.IsForbidden(err):
 		return newError(what+" (403)", "use a kubeconfig of a cluster administrator, or have the right granted", err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return newError(what, "check the network, a VPN or a firewall on the way, or raise --timeout", partError{errors.New("no answer in time"), err})
+		return newError(what, "check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout", partError{errors.New("no answer in time"), err})
 	case errors.Is(err, context.Canceled):
 		return newError(what+": interrupted", "", err)
 	case errors.As(err, &certificate):
