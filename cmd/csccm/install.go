@@ -46,7 +46,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "controller-user", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "version")
-	addConsent(cmd, &f.Accept, &f.Pin)
+	addConsent(cmd, &f.Accept, &f.Pin, &f.Adopt)
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	if err := (check.Selection{Skip: f.SkipChecks}).Validate(); err != nil {
 		return cli.Usagef("--skip-check: %w", err)
 	}
-	if err := consentNames(f.Accept, f.Pin); err != nil {
+	if err := consent(f.Adopt, f.Accept, f.Pin); err != nil {
 		return err
 	}
 	if err := f.readSecrets(g); err != nil {

@@ -91,23 +91,26 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 		Use:   "takeover",
 		Short: "Replace another provider without loss of traffic",
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
-		if err := consentNames(o.Accept, o.Pin); err != nil {
+		if err := consent(o.Adopt, o.Accept, o.Pin); err != nil {
 			return err
 		}
-		if o.Undo && (len(o.Accept) > 0 || len(o.Pin) > 0) {
-			return cli.Usagef("--undo goes back to what was: leave out --accept and --pin")
+		if o.Undo && (len(o.Accept) > 0 || len(o.Pin) > 0 || o.Adopt != "") {
+			return cli.Usagef("--undo goes back to what was: leave out --accept, --pin and --adopt-addresses")
 		}
 		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return takeover.Run(ctx, e, cs, o) })
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.BoolVar(&o.Undo, "undo", false, "go back to the old controller")
-	addConsent(cmd, &o.Accept, &o.Pin)
+	addConsent(cmd, &o.Accept, &o.Pin, &o.Adopt)
 	return cmd
 }
 
-// consentNames checks the form of what --accept and --pin name.
-func consentNames(lists ...[]string) error {
+// consent checks the form of what --accept and --pin name, and of --adopt-addresses.
+func consent(adopt string, lists ...[]string) error {
+	if adopt != "" && adopt != "yes" && adopt != "no" {
+		return cli.Usagef("--adopt-addresses %q is neither yes nor no", adopt)
+	}
 	for _, n := range slices.Concat(lists...) {
 		namespace, name, err := cache.SplitMetaNamespaceKey(n)
 		if n != takeover.All && (err != nil || namespace == "" || name == "") {
@@ -118,7 +121,9 @@ func consentNames(lists ...[]string) error {
 }
 
 // addConsent adds the flags that agree to a takeover's changes.
-func addConsent(cmd *cobra.Command, accept, pin *[]string) {
+func addConsent(cmd *cobra.Command, accept, pin *[]string, adopt *string) {
 	cmd.Flags().StringSliceVar(accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
 	cmd.Flags().StringSliceVar(pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
+	cmd.Flags().StringVar(adopt, "adopt-addresses", "", "takeover: release addresses that the old provider acquired with their Services: yes or no (default yes, which is asked)")
+	cli.CompleteFlag(cmd, "adopt-addresses", cli.OneOf("yes", "no"))
 }

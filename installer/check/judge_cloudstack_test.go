@@ -475,6 +475,11 @@ func TestAddressesWithoutAService(t *testing.T) {
 		"of a Service, acquired by somebody else": {
 			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), shown}, expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
 		},
+		"of a Service of Leaseweb's provider, which recorded it": {
+			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) {
+				s.Annotations = map[string]string{annotation.Address: here, annotation.LeasewebNetworkID: "net-1"}
+			})}, expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+		},
 		"its tags were removed, and the controller gave it up": {
 			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), record(`[{"id":"i","ip":"203.0.113.60"}]`)},
 			expect{"", "1 address would stay", later}, "`csccm adopt default/db`",

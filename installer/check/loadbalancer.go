@@ -14,6 +14,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	acquired "github.com/csccm/csccm/installer/cloud/addresses"
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -171,7 +172,7 @@ func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
 // deleted. Where the role may not tag, no tags say nothing; TEN-004 names what is recorded as acquired and not tagged.
 func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
-	chosen := keeps || s.Annotations[annotation.Address] != "" || s.Spec.LoadBalancerIP != ""
+	chosen := keeps || acquired.Asked(s)
 	rec := recordOfAddress(s, a)
 	owned := a.SourceNAT || a.Tags[plan.TagServiceUID] != "" || plan.Unused(a.Tags, f.ClusterIDs) || rec != nil && rec.Allocated
 	return !chosen && !owned && Settled(s) && s.DeletionTimestamp == nil && f.APIs.Has("createTags")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
@@ -27,12 +28,12 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	if o.Undo {
 		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the old controller works"}
 	}
-	p, shown, done := t.Plan, e.NewPlan(), ""
+	p, shown, done := t.Plan, e.NewPlan(), func() string { return "" }
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Plan: shown, Question: prompt.Question{
 			Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 		},
-		Done: func() string { return done },
+		Done: func() string { return done() },
 	}
 	if !p.needed() && p.Problem == nil {
 		shown.Add(nothing[0], nothing[1], nil)
@@ -43,15 +44,26 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	switch {
 	case o.Undo:
 		op.Name, op.Back, op.Steps = "takeover-undo", "", t.Back()
-		done = "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
+		done = func() string {
+			return "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
+		}
 	case p.Own.Ready == 0:
 		shown.Add("Next", p.installLine(), nil)
-		op.Steps, done = t.Before(), "Prepared. Next:\n  "+p.installLine()+"\n  csccm takeover\n"
-		if p.Order == OldFirst {
-			done += "Until then no controller works. Back to the old one:  csccm takeover --undo\n"
+		op.Steps, done = t.Before(), func() string {
+			text := "Prepared. Next:\n  " + p.installLine() + "\n  csccm takeover\n"
+			if p.Order == OldFirst {
+				text += "Until then no controller works. Back to the old one:  csccm takeover --undo\n"
+			}
+			return text
 		}
 	default:
-		op.Steps, done = slices.Concat(t.Before(), t.After()), "Taken over. Check it:  csccm doctor\n"+p.Afterwards()
+		op.Check = func(ctx context.Context) error {
+			if err := t.Consent(ctx); err != nil {
+				return err
+			}
+			return t.AskAddresses(ctx)
+		}
+		op.Steps, done = slices.Concat(t.Before(), t.After()), func() string { return "Taken over. Check it:  csccm doctor\n" + t.Afterwards() }
 	}
 	return e.Run(ctx, op)
 }
@@ -69,10 +81,17 @@ func (p *Plan) installLine() string {
 }
 
 // Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
-func (p *Plan) Afterwards() string {
+func (t *Taker) Afterwards() string {
 	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
-	for i := range p.Predecessors {
-		text += "When nobody goes back to it:  " + p.Predecessors[i].Deletion() + "\n"
+	for i := range t.Plan.Predecessors {
+		text += "When nobody goes back to it:  " + t.Plan.Predecessors[i].Deletion() + "\n"
 	}
-	return text + "Addresses stay when their Service is deleted. Hand those that the old one acquired to csccm's:  csccm adopt\n"
+	stay := len(t.Plan.Addresses)
+	if t.Adopt != "no" {
+		stay -= len(t.Plan.adopting())
+	}
+	if stay > 0 {
+		text += "Addresses that stay allocated when their Services are deleted: " + strconv.Itoa(stay) + ". To have them released:  csccm adopt NAMESPACE/SERVICE\n"
+	}
+	return text
 }

@@ -187,6 +187,7 @@ type comparison struct {
 	controller *service.Round
 	nodes      []*corev1.Node
 	rules      rules.Plan
+	clusterID  string // of the controller
 }
 
 func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
@@ -194,14 +195,14 @@ func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 	for i := range f.Nodes {
 		c.nodes = append(c.nodes, &f.Nodes[i])
 	}
-	previewer, _, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
+	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
 		d.API.Reader = renamed{d.API.Reader, &c.rules}
 		if !f.Own.Installed { // csccm install plans its policy
 			d.Tenancy = tenancy.Policy{}
 		}
 	})
 	if err == nil {
-		c.controller = previewer.Round(time.Now())
+		c.controller, c.clusterID = previewer.Round(time.Now()), settings.ClusterID
 	}
 	return c, err
 }
@@ -216,16 +217,21 @@ func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBal
 	keyword := q.Keyword
 	q.Keyword = "" // of the new name
 	all, err := r.Reader.ListLoadBalancerRules(ctx, q)
-	names := map[string]string{}
-	for i := range r.plan.Steps {
-		names[r.plan.Steps[i].RuleID] = r.plan.Steps[i].NewName
-	}
-	for i := range all {
-		all[i].Name = cmp.Or(names[all[i].ID], all[i].Name)
-	}
-	return slices.DeleteFunc(all, func(rule cloudstack.LoadBalancerRule) bool {
+	return slices.DeleteFunc(renamedRules(all, r.plan), func(rule cloudstack.LoadBalancerRule) bool {
 		return !strings.Contains(rule.Name, keyword)
 	}), err
+}
+
+// renamedRules returns rules with the names that a plan gives them.
+func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack.LoadBalancerRule {
+	names, out := map[string]string{}, slices.Clone(all)
+	for i := range p.Steps {
+		names[p.Steps[i].RuleID] = p.Steps[i].NewName
+	}
+	for i := range out {
+		out[i].Name = cmp.Or(names[out[i].ID], out[i].Name)
+	}
+	return out
 }
 
 // service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their differences are

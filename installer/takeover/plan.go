@@ -29,6 +29,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/access"
+	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -43,7 +44,10 @@ type Options struct {
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or prevented by an annotation. Pin wins.
 	Accept, Pin []string
 	ClusterID   string // as the chart will be told; "" = as the controller chooses it
-	Undo        bool   // go back to the old controller by what the takeover kept on the Services and on the old workload
+	// Adopt is "yes" or "no": whether addresses that the old controller acquired are marked as csccm's, which releases them with
+	// their Services. Empty asks; it is yes where nobody can be asked.
+	Adopt string
+	Undo  bool // go back to the old controller by what the takeover kept on the Services and on the old workload
 }
 
 // Taker plans a takeover or its undo, and carries it out.
@@ -72,11 +76,20 @@ type Plan struct {
 	Why          string            // of the order
 	Values       map[string]string // of the chart, that keep what new nodes would otherwise get differently
 	Services     []ServicePlan
-	Steps        []rules.Step // renames, also back
+	Steps        []rules.Step     // renames, also back
+	Addresses    []addresses.Item // of Services, that csccm's controller does not release with them yet
+	Adopted      []Adopted        // with Undo: addresses that the takeover marked as csccm's
 	Warnings     []string
 	Problem      error // keeps it from happening
 
-	project string // id of the rules' project
+	project    string   // id of the rules' project
+	clusterIDs []string // of csccm's controller
+}
+
+// Adopted is an address that a takeover marked as csccm's.
+type Adopted struct {
+	Service string               `json:"service"` // namespace/name
+	Address *cloudstack.PublicIP `json:"address"`
 }
 
 // AddTo adds the plan to that of a command.
@@ -116,7 +129,38 @@ func (p *Plan) AddTo(out *engine.Plan) {
 		}
 		out.Add("Service", text, s, append(lines, s.Changes...)...)
 	}
+	p.addAddresses(out)
 	out.Warnings = append(out.Warnings, p.Warnings...)
+}
+
+// addAddresses says which addresses are released with their Services from now on, and which are not.
+func (p *Plan) addAddresses(out *engine.Plan) {
+	for i := range p.Addresses {
+		it := &p.Addresses[i]
+		text := it.String() + " stays allocated when the Service is deleted: "
+		switch {
+		case it.Verdict == addresses.Refused:
+			text += it.Why
+		case it.Doubt != "":
+			text += it.Doubt + "; csccm adopt " + it.Service + " has it released"
+		default:
+			text = it.String() + ", which the old controller acquired, is released with the Service from now on (--adopt-addresses no leaves it)"
+		}
+		out.Add("Address", text, it)
+	}
+	for _, a := range p.Adopted {
+		out.Add("Address", fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address.Address, a.Service), a.Service)
+	}
+}
+
+// adopting returns the Services whose addresses only the old controller can have acquired.
+func (p *Plan) adopting() (services []string) {
+	for i := range p.Addresses {
+		if it := &p.Addresses[i]; it.Verdict == addresses.Adopt && it.Doubt == "" {
+			services = append(services, it.Service)
+		}
+	}
+	return services
 }
 
 // ServicePlan is one Service of type LoadBalancer.
@@ -180,6 +224,7 @@ func Named(list []string, service string) bool {
 type Facts struct {
 	*family.Controllers
 	*rules.Facts
+	Cloud *addresses.Facts
 }
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
@@ -187,6 +232,9 @@ func (t *Taker) Detect(ctx context.Context) (f *Facts, err error) {
 	f = &Facts{}
 	if f.Controllers, err = family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace); err == nil {
 		f.Facts, err = rules.Read(ctx, t.Cluster.Kube, t.Cloud.Client, t.Cloud.Config)
+	}
+	if err == nil {
+		f.Cloud, err = addresses.Read(ctx, t.Cloud.Client, f.Project)
 	}
 	return f, err
 }
@@ -199,7 +247,8 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	if err != nil {
 		return err
 	}
-	p.Steps = c.rules.Steps
+	p.Steps, p.clusterIDs = c.rules.Steps, append([]string{c.clusterID}, t.Cloud.Config.FormerClusterIDs...)
+	p.Addresses = p.openAddresses(f.Cloud, f.Services, &c.rules)
 	for _, svc := range check.Balanced(f.Services) {
 		s, err := c.service(ctx, svc, Named(t.Pin, svc.Namespace+"/"+svc.Name))
 		if err != nil {
@@ -209,6 +258,16 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	}
 	t.Plan = p
 	return nil
+}
+
+// openAddresses decides about the addresses of the Services, whose rules will have their names.
+func (p *Plan) openAddresses(cloud *addresses.Facts, services []corev1.Service, names *rules.Plan) []addresses.Item {
+	f := &addresses.Facts{
+		ClusterIDs: p.clusterIDs, Services: services, Addresses: cloud.Addresses, Rules: renamedRules(cloud.Rules, names), Forwards: cloud.Forwards,
+	}
+	return slices.DeleteFunc(addresses.MakePlan(f, check.Balanced(services), true), func(it addresses.Item) bool {
+		return it.Address == "" || it.Verdict == addresses.Done
+	})
 }
 
 // PlanOrder decides who is started or stopped first, and what keeps it from happening. It is pure.
@@ -287,6 +346,7 @@ func PlanUndo(f *Facts) *Plan {
 		}
 	}
 	p.predecessors(f)
+	p.adopted(f)
 	for i := range p.Own.Workloads {
 		if own := &p.Own.Workloads[i]; !own.Helm {
 			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
@@ -344,6 +404,21 @@ func (p *Plan) predecessors(f *Facts) {
 	if len(p.Predecessors) == 0 && p.Problem == nil && p.needed() {
 		p.Problem = report.Refused(fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation %s: "1"), then run the command again`, family.ReplicasAnnotation),
 			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none")
+	}
+}
+
+// adopted finds the addresses that the takeover marked, and that nobody has marked otherwise since.
+func (p *Plan) adopted(f *Facts) {
+	var ids []string
+	for i := range p.Predecessors {
+		ids = append(ids, p.Predecessors[i].Adopted...)
+	}
+	for i := range f.Cloud.Addresses {
+		a := &f.Cloud.Addresses[i]
+		owner := check.Find(f.Services, func(s *corev1.Service) bool { return addresses.Marked(a, s) })
+		if slices.Contains(ids, a.ID) && owner != nil {
+			p.Adopted = append(p.Adopted, Adopted{owner.Namespace + "/" + owner.Name, a})
+		}
 	}
 }
 

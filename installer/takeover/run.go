@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
@@ -57,7 +58,7 @@ func (t *Taker) Before() []engine.Step {
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
 	leads := func(ctx context.Context) error { return t.awaitLeader(ctx, t.Plan.Own.Lease) }
-	steps := []engine.Step{step("new leader", leads), step("rules", t.verify), step("mark on the old controller", t.markKept)}
+	steps := []engine.Step{step("new leader", leads), step("rules", t.verify), step("addresses", t.adopt), step("mark on the old controller", t.markKept)}
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
@@ -125,6 +126,23 @@ func (t *Taker) Consent(ctx context.Context) error {
 	return t.check()
 }
 
+// AskAddresses asks the person at the terminal whether csccm releases the addresses that the old controller acquired.
+func (t *Taker) AskAddresses(ctx context.Context) error {
+	services := t.Plan.adopting()
+	if t.Adopt != "" || len(services) == 0 || t.Plan.Problem != nil || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
+		return nil
+	}
+	answer, err := t.Prompt.Ask(ctx, prompt.Question{
+		Message: english.Plural(len(services), "address", "") + " that the old controller acquired", Flag: "--adopt-addresses", Default: "yes",
+		Choices: []prompt.Choice{
+			{Value: "yes", Label: "release them when their Services are deleted"},
+			{Value: "no", Label: "leave them allocated; csccm adopt hands them over later"},
+		},
+	})
+	t.Adopt = answer
+	return err
+}
+
 // check returns why the plan may not be carried out.
 func (t *Taker) check() error {
 	if t.Plan.Problem != nil {
@@ -175,7 +193,7 @@ func (t *Taker) swap(ctx context.Context) error {
 				}
 			}
 		}
-		return nil
+		return t.unadopt(ctx)
 	})
 }
 
@@ -298,7 +316,8 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	if old.Kind == "DaemonSet" {
 		spec = fmt.Sprintf(`{"template":{"spec":{"nodeSelector":{%q:null}}}}`, family.StoppedSelector)
 	}
-	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}},"spec":%s}`, family.ReplicasAnnotation, family.KeptAnnotation, spec)
+	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null,%q:null}},"spec":%s}`,
+		family.ReplicasAnnotation, family.KeptAnnotation, family.AdoptedAnnotation, spec)
 	if err := t.patch(ctx, old, body); err != nil {
 		return err
 	}
@@ -339,6 +358,63 @@ func (t *Taker) markKept(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// adopt marks the addresses that the old controller acquired as csccm's. CloudStack is asked again: since the plan others may have got
+// rules on them. The old workload keeps their ids, for an undo. A role that may not tag leaves them as they are.
+func (t *Taker) adopt(ctx context.Context) error {
+	services := t.Plan.adopting()
+	if len(services) == 0 || t.Adopt == "no" {
+		return nil
+	}
+	now, err := t.Detect(ctx)
+	if err != nil {
+		return t.Cluster.Explain(err)
+	}
+	var ids []string
+	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}), func(it addresses.Item) bool {
+		return it.Verdict != addresses.Adopt || it.Doubt != "" || !slices.Contains(services, it.Service)
+	})
+	for i := range items {
+		ids = append(ids, items[i].AddressID)
+	}
+	for i := range t.Plan.Predecessors {
+		old := &t.Plan.Predecessors[i]
+		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Adopted, ids)))), ",")
+		if err := t.patch(ctx, old, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, family.AdoptedAnnotation, all)); err != nil {
+			return err
+		}
+	}
+	for i := range items {
+		t.Progress.Step("Marking %s as csccm's", &items[i])
+		if err := t.tagged(addresses.Tag(ctx, t.Cloud.Client, &items[i]), "csccm adopt "+items[i].Service); err != nil {
+			return fmt.Errorf("tag %s: %w", &items[i], err)
+		}
+	}
+	return nil
+}
+
+// unadopt takes the marks away that a takeover made.
+func (t *Taker) unadopt(ctx context.Context) error {
+	for _, a := range t.Plan.Adopted {
+		t.Progress.Step("Taking csccm's mark from address %s", a.Address.Address)
+		if err := t.tagged(addresses.Untag(ctx, t.Cloud.Client, a.Address), "deleteTags"); err != nil {
+			return fmt.Errorf("untag address %s: %w", a.Address.Address, err)
+		}
+	}
+	return nil
+}
+
+// tagged ends the step of a call about tags. A role that does not allow it is a warning: traffic does not depend on tags.
+func (t *Taker) tagged(err error, later string) error {
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		t.Progress.Warn("%v; later: %s, with the keys of a user who may", err, later)
+		return nil
+	}
+	if err == nil {
+		t.Progress.Done("")
+	}
+	return err
 }
 
 // BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before.

@@ -21,6 +21,9 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 var errCut = errors.New("the line is cut")
@@ -161,4 +164,66 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	p = PlanUndo(f)
 	require.Len(t, p.Steps, 6)
 	require.Contains(t, textOf(t, p), "has a third name by now")
+}
+
+// Addresses that only the old controller can have acquired are marked as csccm's, unless that was declined; an undo takes the marks
+// away, those of a takeover alone, whatever the Services' annotations say.
+func TestAddressesAreMarkedAndGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			addressesAreMarkedAndGivenBack(t, state)
+		})
+	}
+}
+
+func addressesAreMarkedAndGivenBack(t *testing.T, state string) {
+	t.Helper()
+	e := standby(t, state)
+	tags := func() (marked []string) {
+		list, err := e.source.Cloud.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
+		require.NoError(t, err)
+		for i := range list {
+			if list[i].Tags[plan.TagAllocatedBy] == plan.ManagedBy {
+				marked = append(marked, list[i].Address)
+			}
+		}
+		return marked
+	}
+	named := e.documented()
+	named.Spec.LoadBalancerIP = "203.0.113.1"
+	_, err := e.kube.CoreV1().Services("default").Update(t.Context(), named, metav1.UpdateOptions{})
+	require.NoError(t, err)
+
+	declined := e.taker(All)
+	declined.Adopt = "no"
+	require.Contains(t, textOf(t, declined.Plan), "of Service default/documented stays allocated when the Service is deleted: the Service asks for it by name; csccm adopt default/documented")
+	wanted := declined.Plan.adopting()
+	require.NotEmpty(t, wanted)
+	require.NotContains(t, wanted, "default/documented")
+	e.do(append(declined.Before(), declined.After()...)...)
+	require.Empty(t, tags())
+	require.Contains(t, declined.Afterwards(), "stay allocated")
+	e.do(e.undoer().Back()...)
+
+	denied := e.sim.Inject(simulator.Fault{Command: "createTags", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [createTags] does not exist or is not available for the account"})
+	taker := e.taker(All)
+	e.do(append(taker.Before(), taker.After()...)...)
+	require.Empty(t, tags(), "a role without tags is enough for the rest")
+	denied()
+	e.do(e.undoer().Back()...)
+
+	taker = e.taker(All)
+	e.do(append(taker.Before(), taker.After()...)...)
+	marked := tags()
+	require.Len(t, marked, len(wanted))
+	u := e.undoer()
+	require.Len(t, u.Plan.Adopted, len(wanted))
+	require.Contains(t, textOf(t, u.Plan), "address "+marked[0]+" of Service")
+	e.do(u.Back()...)
+	require.Empty(t, tags())
+	old, err := e.old()
+	require.NoError(t, err)
+	require.NotContains(t, old.Annotations, family.AdoptedAnnotation)
 }

@@ -126,7 +126,7 @@ func (r *run) summary(ctx context.Context) error {
 	commands := r.StyleOf(r.Out).Commands
 	if r.taker != nil {
 		names := cloudapi.Names(r.taker.Plan.Predecessors, func(p *family.Predecessor) string { return p.String() })
-		text := "Took the place of " + strings.Join(names, ", ") + ".\n" + r.taker.Plan.Afterwards()
+		text := "Took the place of " + strings.Join(names, ", ") + ".\n" + r.taker.Afterwards()
 		if _, err := io.WriteString(r.Out, commands(text)); err != nil {
 			return err
 		}
@@ -162,6 +162,7 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 		{true, "--zone", c.Answers["zone"]},
 		{true, "--accept", strings.Join(c.Accept, ",")},
 		{true, "--pin", strings.Join(c.Pin, ",")},
+		{true, "--adopt-addresses", c.Adopt},
 	} {
 		if a.is && a.value != "" && !given(a.flag) {
 			line = append(line, a.flag, a.value)

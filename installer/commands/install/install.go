@@ -69,6 +69,7 @@ type Config struct {
 	// Accept and Pin name Services (namespace/name, or takeover.All) of which the takeover from another
 	// provider may change what runs, or is to keep it by an annotation.
 	Accept, Pin []string
+	Adopt       string // see takeover.Options
 
 	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode     time.Duration // 0 = taint.DefaultPerNode

@@ -255,7 +255,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 	r.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{
 		Env: r.Env, Cloud: &access.Cloud{Client: r.api, Config: r.config},
-		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, ClusterID: r.config.ClusterID},
+		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, Adopt: r.Adopt, ClusterID: r.config.ClusterID},
 	}
 	found, err := t.Detect(ctx)
 	if err == nil {
@@ -282,7 +282,10 @@ func (r *run) consent(ctx context.Context) error {
 		return nil
 	}
 	err := r.taker.Consent(ctx)
-	r.Accept, r.Pin = r.taker.Accept, r.taker.Pin // for the flag line
+	if err == nil {
+		err = r.taker.AskAddresses(ctx)
+	}
+	r.Accept, r.Pin, r.Adopt = r.taker.Accept, r.taker.Pin, r.taker.Adopt // for the flag line
 	return err
 }
 

@@ -112,7 +112,7 @@ func TestInstallTakesOver(t *testing.T) {
 			e.requireStopped(t)
 			// Ours is there before the old one ends, and csccm gives the lease up after it.
 			log := slices.DeleteFunc(notes(), func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
-			require.Equal(t, []string{"create deployments", "patch deployments", "lease free", "patch deployments"}, log)
+			require.Equal(t, []string{"create deployments", "patch deployments", "lease free", "patch deployments", "patch deployments"}, log)
 			e.requireNoSecrets(t)
 
 			// The second install finds nobody to replace.

@@ -91,6 +91,9 @@ const (
 	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
 	// KeptAnnotation marks a predecessor whose place csccm's controller has taken: it stays, with no Pods.
 	KeptAnnotation = "csccm.io/kept-by-takeover"
+	// AdoptedAnnotation lists the ids of the addresses that a takeover marked as csccm's. Tenants may write Services, and so it
+	// is not kept on them.
+	AdoptedAnnotation = "csccm.io/addresses-adopted-by-takeover"
 )
 
 // Predecessor is a workload that runs another cloud controller manager.
@@ -104,6 +107,8 @@ type Predecessor struct {
 	Wanted int32 `json:"wanted"`
 	// Before is how many Pods it wanted before a takeover stopped it; 0 if none did.
 	Before int32 `json:"before,omitempty"`
+	// Adopted are the ids of the addresses that a takeover marked as csccm's.
+	Adopted []string `json:"adopted,omitempty"`
 	// Lease is nil when it elects no leader.
 	Lease *lease.Name `json:"lease,omitempty"`
 	// Port is the one of the node that it listens on; "" with a network of its own.
@@ -235,7 +240,7 @@ func of(w *cluster.Workload) Predecessor {
 		p.Selector = w.Selector.MatchLabels
 	}
 	n, _ := strconv.ParseInt(w.Meta.Annotations[ReplicasAnnotation], 10, 32)
-	p.Before = int32(n)
+	p.Before, p.Adopted = int32(n), strings.FieldsFunc(w.Meta.Annotations[AdoptedAnnotation], func(r rune) bool { return r == ',' })
 	if _, stopped := w.Pod.NodeSelector[StoppedSelector]; stopped && w.Kind == "DaemonSet" {
 		p.Wanted, p.Before = 0, 1 // on its nodes
 	}

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package adopt
+package addresses
 
 import (
 	"testing"
@@ -55,9 +55,21 @@ func TestMakePlan(t *testing.T) {
 		more    func(*Facts)
 		verdict Verdict
 		why     string
+		service func(*corev1.Service) // the Service itself
+		doubt   string
 	}{
-		"what the old provider acquired":          {verdict: Adopt},
-		"shared within the cluster":               {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
+		"what the old provider acquired": {verdict: Adopt},
+		"asked for by its field":         {verdict: Adopt, doubt: "by name", service: func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.7" }},
+		"asked for by an annotation":     {verdict: Adopt, doubt: "by name", service: func(s *corev1.Service) { s.Annotations[annotation.Address] = "203.0.113.7" }},
+		"recorded by Leaseweb's": {verdict: Adopt, service: func(s *corev1.Service) {
+			s.Annotations[annotation.Address], s.Annotations[annotation.LeasewebNetworkID] = "203.0.113.7", "net"
+		}},
+		"recorded by Leaseweb's, and asked for": {verdict: Adopt, doubt: "by name", service: func(s *corev1.Service) {
+			s.Annotations[annotation.Address], s.Annotations[annotation.LeasewebNetworkID] = "203.0.113.7", "net"
+			s.Spec.LoadBalancerIP = "203.0.113.7"
+		}},
+		"kept by an annotation":                   {verdict: Adopt, doubt: "keep-ip", service: func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" }},
+		"shared within the cluster":               {verdict: Adopt, doubt: "other Services use it", more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
 		"handed over already":                     {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
 		"handed over under a former id":           {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("former", loadbalancer.ServiceOf(&web))}},
 		"source NAT":                              {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
@@ -93,10 +105,16 @@ func TestMakePlan(t *testing.T) {
 			if tc.more != nil {
 				tc.more(&f)
 			}
-			items := MakePlan(f, []*corev1.Service{&web, &mail}, false)
+			asked := web.DeepCopy()
+			if tc.service != nil {
+				tc.service(asked)
+			}
+			items := MakePlan(&f, []*corev1.Service{asked, &mail}, false)
 			require.Len(t, items, 1, "mail's annotation says nothing")
 			assert.Equal(t, tc.verdict, items[0].Verdict, items[0].Why)
 			assert.Contains(t, items[0].Why, tc.why)
+			assert.Contains(t, items[0].Doubt, tc.doubt)
+			assert.Equal(t, tc.doubt == "", items[0].Doubt == "", items[0].Doubt)
 			if tc.verdict == Adopt {
 				assert.Equal(t, map[string]string{
 					plan.TagCluster: "c1", plan.TagService: "default/web", plan.TagServiceUID: webUID, plan.TagAllocatedBy: plan.ManagedBy,
@@ -104,5 +122,5 @@ func TestMakePlan(t *testing.T) {
 			}
 		})
 	}
-	require.Len(t, MakePlan(Facts{ClusterIDs: []string{"c1"}}, []*corev1.Service{&mail}, true), 1)
+	require.Len(t, MakePlan(&Facts{ClusterIDs: []string{"c1"}}, []*corev1.Service{&mail}, true), 1)
 }

@@ -1,0 +1,215 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addresses decides which public addresses the controller may release with their Services, and marks them. What
+// a Service says about who acquired its address proves nothing, since whoever may write the Service may write that. An
+// operator with the CloudStack keys gives the proof: tags in CloudStack.
+package addresses
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// Verdict says what is done with a Service's address.
+type Verdict string
+
+// Verdicts.
+const (
+	Adopt   Verdict = "adopt"   // the address is tagged
+	Done    Verdict = "done"    // it is the Service's already
+	Refused Verdict = "refused" // see Item.Why
+)
+
+// Item is one Service with its address.
+type Item struct {
+	Service   string  `json:"service"` // namespace/name
+	Address   string  `json:"address,omitempty"`
+	AddressID string  `json:"addressID,omitempty"`
+	Verdict   Verdict `json:"verdict"`
+	Why       string  `json:"why"`
+
+	// Doubt is why an address that may be adopted could be somebody's own: the Service asks for it by name, or shares it.
+	// It is empty where only the old provider can have acquired it.
+	Doubt string `json:"-"`
+
+	tags map[string]string // that the address gets
+}
+
+// String names the address and its Service.
+func (it *Item) String() string {
+	return fmt.Sprintf("address %s of Service %s", it.Address, it.Service)
+}
+
+// Facts are what a plan rests on.
+type Facts struct {
+	ClusterIDs []string         // the current one, then former ones
+	Services   []corev1.Service // all of the cluster
+	Addresses  []cloudstack.PublicIP
+	Rules      []cloudstack.LoadBalancerRule
+	Forwards   []cloudstack.PortForwarding
+}
+
+// Read reads what CloudStack has in a project; "" is the account itself.
+func Read(ctx context.Context, api *cloudapi.Client, project string) (f *Facts, err error) {
+	f = &Facts{}
+	if f.Addresses, err = api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project}); err != nil {
+		return nil, err
+	}
+	if f.Rules, err = api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project}); err != nil {
+		return nil, err
+	}
+	f.Forwards, err = api.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	return f, err
+}
+
+// Tag marks the address of an item.
+func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
+	job, err := api.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, it.tags)
+	if err == nil {
+		_, err = api.Jobs().Wait(ctx, "createTags", job.JobID)
+	}
+	return err
+}
+
+// Untag takes the mark of an address away.
+func Untag(ctx context.Context, api *cloudapi.Client, a *cloudstack.PublicIP) error {
+	job, err := api.DeleteTags(ctx, plan.ResourcePublicIP, []string{a.ID}, plan.PresentTagKeys(a.Tags))
+	if err == nil {
+		_, err = api.Jobs().Wait(ctx, "deleteTags", job.JobID)
+	}
+	return err
+}
+
+// Marked reports whether the tags of an address say that the controller acquired it for a Service.
+func Marked(a *cloudstack.PublicIP, svc *corev1.Service) bool {
+	return a.Tags[plan.TagServiceUID] == string(svc.UID) && a.Tags[plan.TagAllocatedBy] == plan.ManagedBy
+}
+
+// MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's provider
+// acquired the address. It is pure.
+func MakePlan(f *Facts, chosen []*corev1.Service, named bool) (items []Item) {
+	for _, svc := range chosen {
+		if recorded, _ := annotation.Bool(svc.Annotations[annotation.AssociatedByController]); recorded || named {
+			items = append(items, f.item(svc))
+		}
+	}
+	return items
+}
+
+func (f *Facts) item(svc *corev1.Service) Item {
+	id := loadbalancer.ServiceOf(svc)
+	out := Item{Service: id.Key(), Verdict: Refused}
+	a, why := f.addressOf(id)
+	if out.Why = why; a == nil {
+		return out
+	}
+	out.Address, out.AddressID = a.Address, a.ID
+	if Marked(a, svc) && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster]) {
+		out.Verdict, out.Why = Done, "is handed over already"
+	} else if out.Why = f.against(id, a); out.Why == "" {
+		out.Verdict, out.Why, out.tags = Adopt, "is tagged", plan.Tags(f.ClusterIDs[0], id)
+		out.Doubt = f.doubt(svc, id, a)
+		for key := range a.Tags {
+			delete(out.tags, key) // one that is there is left
+		}
+	}
+	return out
+}
+
+// Asked reports whether somebody has chosen the address of a Service. Leaseweb's provider writes the annotation with the address on
+// each Service, together with the network's id; it is a record there, and says nothing.
+func Asked(svc *corev1.Service) bool {
+	recorded := svc.Annotations[annotation.LeasewebNetworkID] != ""
+	return svc.Spec.LoadBalancerIP != "" || svc.Annotations[annotation.Address] != "" && !recorded
+}
+
+// doubt says why somebody else than a provider may have acquired the address of a Service.
+func (f *Facts) doubt(svc *corev1.Service, id plan.Service, a *cloudstack.PublicIP) string {
+	if Asked(svc) {
+		return "the Service asks for it by name"
+	}
+	if slices.ContainsFunc(f.Rules, func(r cloudstack.LoadBalancerRule) bool {
+		return r.PublicIPID == a.ID && rules.ParseName(r.Name).LB != id.LB
+	}) {
+		return "other Services use it, too"
+	}
+	if keeps, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keeps {
+		return "the annotation keep-ip keeps it"
+	}
+	return ""
+}
+
+// forwards reports whether a port forwarding is the Service's by its tags.
+func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
+	return fw.Tags[plan.TagServiceUID] == id.UID && slices.Contains(f.ClusterIDs, fw.Tags[plan.TagCluster])
+}
+
+// addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
+func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
+	ids := sets.New[string]()
+	for i := range f.Rules {
+		if rules.ParseName(f.Rules[i].Name).LB == id.LB {
+			ids.Insert(f.Rules[i].PublicIPID)
+		}
+	}
+	for i := range f.Forwards {
+		if f.forwards(&f.Forwards[i], id) {
+			ids.Insert(f.Forwards[i].PublicIPID)
+		}
+	}
+	at := slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return ids.Has(a.ID) })
+	switch {
+	case len(ids) > 1:
+		return nil, "it has rules on several addresses; run csccm migrate-rules first"
+	case at < 0:
+		return nil, "it has no load balancer rules under its own name and no port forwardings; run csccm migrate-rules first if they have older names"
+	}
+	return &f.Addresses[at], ""
+}
+
+// against says what speaks against releasing the address with the Service.
+func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
+	for key, value := range map[string]string{plan.TagServiceUID: id.UID, plan.TagKeptBy: ""} {
+		if tag := a.Tags[key]; tag != "" && tag != value {
+			return fmt.Sprintf("its tag %s=%s gives the address to another Service", key, tag)
+		}
+	}
+	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !slices.Contains(f.ClusterIDs, cluster) {
+		return fmt.Sprintf("its tags give the address to cluster %s; if this cluster had that id, add it to former-cluster-ids in the cloud-config", cluster)
+	}
+	switch {
+	case a.SourceNAT:
+		return "the address is the network's source NAT address"
+	case a.StaticNAT:
+		return "the address carries static NAT"
+	}
+	for i := range f.Forwards {
+		fw := &f.Forwards[i]
+		if fw.PublicIPID == a.ID && !f.forwards(fw, id) {
+			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
+		}
+	}
+	living := sets.New[string]()
+	for i := range f.Services {
+		living.Insert(loadbalancer.ServiceOf(&f.Services[i]).LB)
+	}
+	for i := range f.Rules {
+		if r := &f.Rules[i]; r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {
+			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
+		}
+	}
+	return ""
+}
