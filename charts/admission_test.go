@@ -57,6 +57,7 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 	texts := []string{
 		"", " ", "true", "Enabled", " off ", "maybe", "http", "443, http", "80;443", "v2", "203.0.113.9", "203.0.113", "1.2.3.256", "01.2.3.4", "2001:db8::1", "10.0.0.0/8",
 		"10.0.0.0/8, 192.168.0.0/16", "1.2.3.4/40", "10.1.2.3/8", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "fe80::1%eth0",
+		"10.0.0.0/8 11.0.0.0/8,\n12.0.0.0/8", "010.008.0.0/08", "::ffff:203.0.113.0/120", " , ", "10.0.0.0/255.0.0.0", "256.0.0.0/8", "10.0.0.0 / 8",
 		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
 		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c", "a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
 		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",

@@ -78,13 +78,28 @@ func TestParse(t *testing.T) {
 		{name: "bare address", svc: service(map[string]string{SourceCIDRs: "192.0.2.1"}), want: with(func(s *Spec) { s.SourceRanges = []string{"192.0.2.1/32"} })},
 		{name: "empty denies all", svc: service(map[string]string{SourceCIDRs: " "}), want: with(func(s *Spec) { s.SourceRanges = []string{} })},
 		{name: "both: the narrower counts", svc: service(map[string]string{SourceCIDRs: "10.1.0.0/16,11.0.0.0/8"}, ranges("10.0.0.0/8")), want: with(func(s *Spec) { s.SourceRanges = []string{"10.1.0.0/16"} })},
-		{name: "both and nothing in common", svc: service(map[string]string{SourceCIDRs: "11.0.0.0/8"}, ranges("10.0.0.0/8")), want: with(func(s *Spec) { s.SourceRanges = []string{} })},
+		{name: "both and nothing in common", svc: service(map[string]string{SourceCIDRs: "11.0.0.0/8"}, ranges("10.0.0.0/8")), want: with(func(s *Spec) {
+			s.SourceRanges = []string{}
+			s.Warnings = []string{"spec.loadBalancerSourceRanges and " + SourceCIDRs + " have no source range in common, so that nobody may connect"}
+		})},
+		{name: "ranges separated by blanks, lines and commas too many", svc: service(map[string]string{SourceCIDRs: " 10.0.0.0/8\n192.168.0.0/16\t172.16.0.0/12 ,, "}), want: with(func(s *Spec) {
+			s.SourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+		})},
+		{name: "leading zeros are decimal", svc: service(nil, ranges("010.008.000.0/08")), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8"} })},
+		{name: "IPv4-mapped ranges are IPv4", svc: service(map[string]string{SourceCIDRs: "::ffff:203.0.113.7/120,::FFFF:c0a8:1"}), want: with(func(s *Spec) {
+			s.SourceRanges = []string{"192.168.0.1/32", "203.0.113.0/24"}
+		})},
+		{name: "separators without a range", svc: service(map[string]string{SourceCIDRs: " , "}), invalid: []string{SourceCIDRs}},
+		{name: "a mask", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/255.0.0.0"}), invalid: []string{SourceCIDRs}},
+		{name: "a semicolon", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8;11.0.0.0/8"}), invalid: []string{SourceCIDRs}},
 		{name: "IPv6 has no effect and never opens", svc: service(map[string]string{SourceCIDRs: "::/0"}), want: with(func(s *Spec) {
 			s.SourceRanges = []string{}
-			s.Warnings = []string{SourceCIDRs + ": ::/0 has no effect, public addresses are IPv4"}
+			s.Warnings = []string{
+				SourceCIDRs + " has no IPv4 range, so that nobody may connect", SourceCIDRs + ": ::/0 has no effect, public addresses are IPv4",
+			}
 		})},
 		{name: "range bogus", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/33"}), invalid: []string{SourceCIDRs}},
-		{name: "range with an empty item", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8,"}), invalid: []string{SourceCIDRs}},
+		{name: "range with an empty item", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8,"}), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8"} })},
 		{name: "address of the spec", svc: service(nil, ip("203.0.113.9")), want: with(func(s *Spec) { s.Address = "203.0.113.9" })},
 		{name: "address of the annotation", svc: service(map[string]string{Address: "203.0.113.9"}), want: with(func(s *Spec) { s.Address = "203.0.113.9" })},
 		{name: "addresses differ", svc: service(map[string]string{Address: "203.0.113.9"}, ip("203.0.113.10")), invalid: []string{Address}},

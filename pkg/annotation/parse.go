@@ -247,6 +247,7 @@ func (p *parser) address() string {
 
 func (p *parser) sourceRanges() []string {
 	ranges := []netip.Prefix{netip.MustParsePrefix(Anyone)}
+	var names []string // of the lists with IPv4 ranges
 	restrict := func(name, value string, items []string) {
 		v4, v6, err := ParseRanges(items)
 		if err != nil {
@@ -256,17 +257,28 @@ func (p *parser) sourceRanges() []string {
 		for _, r := range v6 {
 			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s has no effect, public addresses are IPv4", name, r))
 		}
+		switch {
+		case len(v4) > 0:
+			names = append(names, name)
+		case len(v6) > 0:
+			p.warnings = append(p.warnings, name+" has no IPv4 range, so that nobody may connect")
+		case strings.TrimSpace(value) != "":
+			p.refuse(name, value, "it has no range", allowed(SourceCIDRs))
+		}
 		ranges = Intersect(ranges, v4)
+		if len(ranges) == 0 && len(v4) > 0 && len(names) > 1 {
+			p.warnings = append(p.warnings, strings.Join(names, " and ")+" have no source range in common, so that nobody may connect")
+		}
 	}
 	// A spec field cannot be told from an empty one: only the annotations can deny all.
 	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
 		restrict("spec.loadBalancerSourceRanges", strings.Join(items, ","), items)
 	}
 	if value, set := p.svc.Annotations[SourceRangesBeta]; set && strings.TrimSpace(value) != "" {
-		restrict(SourceRangesBeta, value, splitList(value))
+		restrict(SourceRangesBeta, value, []string{value})
 	}
 	if value, set := p.svc.Annotations[SourceCIDRs]; set {
-		restrict(SourceCIDRs, value, splitList(value))
+		restrict(SourceCIDRs, value, []string{value})
 	}
 	return Strings(ranges)
 }

@@ -121,11 +121,11 @@ func policy() string {
 	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, larger ranges, or set %s to %s",
 		annotation.MaxSourceRanges, annotation.Mode, annotation.Direct)
 	// IPv6 ranges are ignored.
-	count := fmt.Sprintf("filter(r, !r.contains(':')).size() <= %d", annotation.MaxSourceRanges)
+	count := fmt.Sprintf("filter(r, r != '' && !r.contains(':')).size() <= %d", annotation.MaxSourceRanges)
 	for _, name := range []string{annotation.SourceCIDRs, annotation.SourceRangesBeta} {
 		write(fmt.Sprintf("!variables.balanced || !('%[1]s' in variables.now) || size(variables.now['%[1]s']) > %[2]d || "+
-			"!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s'] || variables.now['%[1]s'].split(',').%[3]s",
-			name, annotation.MaxValue, count), name+": "+tooMany)
+			"!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s'] || variables.now['%[1]s']%[4]s.%[3]s",
+			name, annotation.MaxValue, count, annotation.CELList), name+": "+tooMany)
 	}
 	write("!variables.balanced || !has(object.spec.loadBalancerSourceRanges) || "+
 		"!variables.becomes && has(oldObject.spec.loadBalancerSourceRanges) && oldObject.spec.loadBalancerSourceRanges == object.spec.loadBalancerSourceRanges || "+

@@ -9,13 +9,17 @@ import (
 	"strings"
 )
 
+// CELList splits a list of source ranges, in CEL.
+const CELList = `.replace(',', ' ').replace('\t', ' ').replace('\r', ' ').replace('\n', ' ').split(' ')`
+
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
 const (
 	celBoolean = `v.trim().lowerAscii() in ['true', 'false', 'enabled', 'disabled', 'yes', 'no', 'on', 'off']`
 	celPorts   = `v.trim().matches('^[A-Za-z0-9-]+([ ]*,[ ]*[A-Za-z0-9-]+)*$')`
 	celUUID    = `v.trim().matches('^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$')`
 	celIPv4    = `isIP(v.trim()) && ip(v.trim()).family() == 4`
-	celRanges  = `v.trim() == '' || v.split(',').all(r, isCIDR(r.trim()) || isIP(r.trim()) || r.trim().matches('^[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%.+)?(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?$'))`
+	celRanges  = `v.trim() == '' || v.matches('[^, \\t\\r\\n]') && v` + CELList + `.all(r, r == '' || r.matches('^(` + celByte + `[.]){3}` + celByte + `(/0*(3[0-2]|[12]?[0-9]))?$') || r.matches('^[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%.+)?(/0*([0-9]{1,2}|1[01][0-9]|12[0-8]))?$'))`
+	celByte    = `0*(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])`
 	celName    = `v.trim() != '' && size(v.trim()) <= 255 && !v.trim().matches('[[:cntrl:]]')`
 	// A selector's grammar without the lengths of its parts.
 	celKey      = `[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?`
@@ -156,7 +160,7 @@ var table = []Definition{
 	},
 	{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
-		Type: "list of CIDRs, comma separated", Allowed: "CIDRs like 10.0.0.0/8, comma separated; an empty value denies all",
+		Type: "list of CIDRs, separated by commas or blanks", Allowed: "CIDRs like 10.0.0.0/8, separated by commas or blanks; an empty value denies all",
 		Default: "`0.0.0.0/0`",
 		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. Rules, firewall and network ACL all enforce this list. An **empty** value denies everybody. If more " +

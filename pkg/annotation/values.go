@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,26 +47,51 @@ func Modes() []string { return []string{Auto, Proxy, Direct} }
 // Anyone is the source range that lets everybody in.
 const Anyone = "0.0.0.0/0"
 
-// ParseRanges reads source ranges. IPv4 ranges come back masked, sorted and
-// without repetitions; a bare address is a /32. IPv6 ranges are returned apart.
+// ParseRanges reads source ranges as people type them: separated by commas, blanks or line breaks, also within an item. IPv4 ranges
+// come back masked, sorted and without repetitions; a bare address is a /32. IPv6 ranges are returned apart.
 func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	for _, item := range items {
-		text := strings.TrimSpace(item)
-		prefix, perr := netip.ParsePrefix(text)
-		if perr != nil {
-			addr, aerr := netip.ParseAddr(text)
-			if aerr != nil {
+		for text := range strings.FieldsFuncSeq(item, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+			prefix, ok := parseRange(text)
+			switch {
+			case !ok:
 				return nil, nil, fmt.Errorf("%q is no CIDR; 10.0.0.0/8 would be one", text)
+			case prefix.Addr().Is4():
+				v4 = append(v4, prefix.Masked())
+			default:
+				v6 = append(v6, text)
 			}
-			prefix = netip.PrefixFrom(addr.WithZone(""), addr.BitLen())
 		}
-		if !prefix.Addr().Is4() {
-			v6 = append(v6, text)
-			continue
-		}
-		v4 = append(v4, prefix.Masked())
 	}
 	return Normalise(v4), v6, nil
+}
+
+// padding are leading zeros of the numbers in an address.
+var padding = regexp.MustCompile(`(^|[.:])0+([0-9])`)
+
+// parseRange reads an address or a prefix. Numbers with leading zeros are decimal, as Kubernetes reads them; an IPv4 range that is
+// written as an IPv6 one (IPv4-mapped) is an IPv4 range.
+func parseRange(text string) (p netip.Prefix, ok bool) {
+	address, length, prefix := strings.Cut(text, "/")
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		addr, err = netip.ParseAddr(padding.ReplaceAllString(address, "$1$2"))
+	}
+	bits := addr.BitLen()
+	if prefix && err == nil {
+		var n uint64
+		n, err = strconv.ParseUint(length, 10, 8)
+		bits = int(n)
+	}
+	if err != nil {
+		return p, false
+	}
+
+	if addr.Is4In6() && 96 <= bits {
+		addr, bits = addr.Unmap(), bits-96
+	}
+	p = netip.PrefixFrom(addr.WithZone(""), bits)
+	return p, p.IsValid()
 }
 
 // Normalise sorts prefixes and removes repetitions.
