@@ -25,12 +25,12 @@ const freshAge = 5 * time.Second
 var ErrStale = errors.New("the nodes have to be read again")
 
 // desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request that is Fresh.
-func (p *Planner) desire(ctx context.Context, t *task) error {
+func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	maxAge := time.Duration(0)
 	if t.fresh {
 		maxAge = freshAge
 	}
-	refusal, outside, err := p.desireAt(ctx, t, maxAge)
+	refusal, outside, err := r.desireAt(ctx, t, maxAge)
 	if err == nil && !t.fresh && (refusal != nil || len(outside) > 0) {
 		return ErrStale
 	}
@@ -51,16 +51,16 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 
 // CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
 // anything is looked for in the named project.
-func (p *Planner) CheckProject(ctx context.Context, req Request) error {
+func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
 	req.Notify, req.Memory, req.Since = nil, nil, time.Time{}
-	t, err := p.newTask(ctx, req)
+	t, err := r.newTask(ctx, req)
 	if err != nil || t.Spec.Project == "" && t.OwnProject == "" {
 		return err
 	}
-	switch id, err := p.options.Project(ctx, t.Spec.Project); {
+	switch id, err := r.options.Project(ctx, t.Spec.Project); {
 	case err == nil && id == t.Project:
 		return nil
-	case err != nil && (!cloudstack.IsNotFound(err) || t.records.Empty()):
+	case err != nil && (!cloudstack.IsNotFound(err) || t.Records.Empty()):
 		return err
 	}
 	return plan.ProjectChanged(t.Spec.Project, t.Project)
@@ -68,10 +68,10 @@ func (p *Planner) CheckProject(ctx context.Context, req Request) error {
 
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
 // outside are nodes without a NIC in the network.
-func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *plan.RefusalError, outside []string, err error) {
+func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *plan.RefusalError, outside []string, err error) {
 	current := ""
-	if len(t.records.Addresses) > 0 {
-		current = t.records.Addresses[0].NetworkID
+	if len(t.Records.Addresses) > 0 {
+		current = t.Records.Addresses[0].NetworkID
 	}
 	reach := t.Reach
 	if len(reach) == 0 {
@@ -88,18 +88,18 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		id = current // no nodes: the network of the address that there is
 	}
 	if id != "" {
-		n, err := p.options.Network(ctx, t.Project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.options.LeaveACLs {
-			n, err = p.options.Network(ctx, t.Project, id, t.tierAge)
+		n, err := r.options.Network(ctx, t.Project, id, maxAge)
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.options.LeaveACLs {
+			n, err = r.options.Network(ctx, t.Project, id, t.tierAge)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
-		t.Network, t.LeaveACLs = &n, p.leavesACL(t, n.ACLID)
+		t.Network, t.LeaveACLs = &n, r.leavesACL(t, n.ACLID)
 	}
 	if t.Forwards() {
 		// Where that cannot be found out, the first creation shows it.
-		t.NoForwards = p.missingForForwards(ctx, maxAge)
+		t.NoForwards = r.missingForForwards(ctx, maxAge)
 	}
 	t.Desired, refusal = plan.Desire(t.Facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
@@ -108,7 +108,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 	}
 	if refusal == nil {
-		t.Desired.Members = p.oneCopy(t.Desired.Members)
+		t.Desired.Members = r.oneCopy(t.Desired.Members)
 		outside = plan.Outside(t.Members, id)
 	}
 	return refusal, outside, nil
@@ -121,16 +121,16 @@ const (
 )
 
 // limits are what the role and the server do not do for a Service, as far as that is known.
-func (p *Planner) limits(t *task) plan.Limits {
-	inPlace, _ := p.options.Role.Has("", plan.AbilityInPlace, time.Time{})
+func (r *Reconciler) limits(t *task) plan.Limits {
+	inPlace, _ := r.options.Role.Has("", plan.AbilityInPlace, time.Time{})
 	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
 }
 
 // leavesACL reports whether a network ACL list is left alone: by a setting, or as the role may not list its items. Where the
 // role could before, the Service's items are known, and removed by their ids.
-func (p *Planner) leavesACL(t *task, list string) bool {
-	known := slices.ContainsFunc(t.mem.acls, func(l plan.ACL) bool { return l.ListID == list })
-	return p.options.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
+func (r *Reconciler) leavesACL(t *task, list string) bool {
+	known := slices.ContainsFunc(t.ACLs, func(l plan.ACL) bool { return l.ListID == list })
+	return r.options.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
 }
 
 // forwardCommands are the commands that forwarding ports needs.
@@ -139,20 +139,20 @@ var forwardCommands = []string{"createPortForwardingRule", "updatePortForwarding
 // missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that cannot
 // be found out. It is asked for before the first Service that forwards ports gets an address; one that is missing is asked for
 // again when the answer is older than maxAge, except where that is zero.
-func (p *Planner) missingForForwards(ctx context.Context, maxAge time.Duration) string {
-	unlock, err := p.asking.Lock(ctx, cmdListAPIs) // the answer is large
+func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duration) string {
+	unlock, err := r.asking.Lock(ctx, cmdListAPIs) // the answer is large
 	if err != nil {
 		return ""
 	}
 	defer unlock()
 
-	role, since := p.options.Role, time.Time{}
+	role, since := r.options.Role, time.Time{}
 	if maxAge > 0 {
-		since = p.options.Clock.Now().Add(-maxAge)
+		since = r.options.Clock.Now().Add(-maxAge)
 	}
 	unknown := func(name string) bool { _, known := role.Has("", name, since); return !known }
-	if p.options.Commands != nil && slices.ContainsFunc(forwardCommands, unknown) && !role.Lacks("", cmdListAPIs, since) {
-		commands, err := p.options.Commands(ctx)
+	if r.options.Commands != nil && slices.ContainsFunc(forwardCommands, unknown) && !role.Lacks("", cmdListAPIs, since) {
+		commands, err := r.options.Commands(ctx)
 		role.Learn("", cmdListAPIs, err)
 		for _, name := range forwardCommands {
 			if len(commands) > 0 {
@@ -170,13 +170,13 @@ func (p *Planner) missingForForwards(ctx context.Context, maxAge time.Duration) 
 
 // oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are served by
 // the same nodes, and a list of a thousand of them is kept as long as its Service.
-func (p *Planner) oneCopy(list []string) []string {
+func (r *Reconciler) oneCopy(list []string) []string {
 	key := strings.Join(list, " ")
-	if known, ok := p.members.Get(key); ok {
+	if known, ok := r.members.Get(key); ok {
 		return known.([]string) //nolint:forcetypeassert // nothing else is added
 	}
 	list = slices.Clip(list) // nobody appends to what others have too
-	p.members.Add(key, list)
+	r.members.Add(key, list)
 	return list
 }
 
@@ -187,8 +187,8 @@ var (
 )
 
 // kept counts the addresses that are kept for the Service's namespace.
-func (p *Planner) kept(ctx context.Context, t *task) (int, error) {
-	ips, err := p.reader.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
+func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
+	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
 	if err != nil {
 		return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
 	}
@@ -197,7 +197,7 @@ func (p *Planner) kept(ctx context.Context, t *task) (int, error) {
 		tags := ips[i].Tags
 		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) && strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
 		used := func(h plan.Holder) bool { return !h.Leaving || h.UID == t.Service.UID } // its own is counted by its plan
-		if ours && !slices.ContainsFunc(p.options.Book.Holders(ips[i].Address), used) {
+		if ours && !slices.ContainsFunc(r.options.Book.Holders(ips[i].Address), used) {
 			n++
 		}
 	}
@@ -208,13 +208,13 @@ func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.grants.MaxKept >= 
 
 // reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
 // is one too many for its namespace. An empty address is one that is about to be acquired.
-func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
+func (r *Reconciler) reserve(ctx context.Context, t *task, address string) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
 	keeps, limit, kept := address == "" && t.keepLimited(), t.grants.MaxAddresses, 0
-	uses := address != "" && slices.ContainsFunc(p.options.Book.Holders(address), func(h plan.Holder) bool { return h.UID == t.Service.UID })
+	uses := address != "" && slices.ContainsFunc(r.options.Book.Holders(address), func(h plan.Holder) bool { return h.UID == t.Service.UID })
 	if !uses && (keeps || limit >= 0) {
 		var err error
-		if kept, err = p.kept(ctx, t); err != nil {
+		if kept, err = r.kept(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
 	case limit >= 0:
 		limit = max(0, limit-kept)
 	}
-	switch held, err := p.options.Book.Reserve(t.Service.UID, address, limit); {
+	switch held, err := r.options.Book.Reserve(t.Service.UID, address, limit); {
 	case errors.Is(err, ErrNotShared):
 		return refuse("address "+address+" belongs to a Service of another namespace, which does not share it",
 			"choose another address, or have its Service annotated with "+annotation.ShareWith+" and this Service's namespace")
@@ -245,23 +245,23 @@ func (t *task) keptTooMany(kept int) string {
 
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
 // use up the account. changed asks for another plan. Until the task ends, no other decides for the namespace.
-func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
+func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
 	kept, counted := 0, true
 	for _, s := range steps {
 		if s.Kind == plan.ForgetAddress && s.Allocated && s.Keep {
 			kept++
-			counted = counted && t.mem.actual.Find(s.AddressID).Owner == plan.Owned // it has our tags, by which it is counted
+			counted = counted && t.Actual.Find(s.AddressID).Owner == plan.Owned // it has our tags, by which it is counted
 		}
 	}
 	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
 		return false, nil
 	}
-	unlock, err := p.keeping.Lock(ctx, t.Service.Namespace)
+	unlock, err := r.keeping.Lock(ctx, t.Service.Namespace)
 	if err != nil {
 		return false, err
 	}
 	t.unlock = append(t.unlock, unlock)
-	has, err := p.kept(ctx, t)
+	has, err := r.kept(ctx, t)
 	if err != nil {
 		return false, err
 	}

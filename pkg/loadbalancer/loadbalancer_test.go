@@ -18,7 +18,7 @@ import (
 
 func TestMemberLists(t *testing.T) {
 	t.Parallel()
-	p := NewPlanner(nil, Options{})
+	p := New(API{}, Options{})
 	same := func(a, b []string) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 	first := p.oneCopy([]string{"a", "b"})
 	require.True(t, same(first, p.oneCopy([]string{"a", "b"})), "one copy")

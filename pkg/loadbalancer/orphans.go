@@ -22,22 +22,22 @@ import (
 // Orphans finds what this cluster made in a project for Services that are gone; the empty project is the configured one.
 // It reads whole lists, those that others read since.
 // With unfinished, they are also addresses whose release failed in an earlier process.
-func (p *Planner) Orphans(ctx context.Context, project string, since time.Time, unfinished bool) ([]observe.Orphan, error) {
-	id, err := p.options.Project(ctx, project)
+func (r *Reconciler) Orphans(ctx context.Context, project string, since time.Time, unfinished bool) ([]observe.Orphan, error) {
+	id, err := r.options.Project(ctx, project)
 	if err != nil {
 		return nil, err
 	}
-	return p.observer.Orphans(ctx, id, p.options.ClusterIDs(), since, unfinished, p.options.Book)
+	return r.observer.Orphans(ctx, id, r.options.ClusterIDs(), since, unfinished, r.options.Book)
 }
 
 // Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
 // since, the same that Orphans and previews of that time read.
-func (p *Planner) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
-	project, err := p.options.Project(ctx, "")
+func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
+	project, err := r.options.Project(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.observer.Lists(ctx, project, since)
+	return r.observer.Lists(ctx, project, since)
 }
 
 // noRecords is the record store of a Service that is gone.

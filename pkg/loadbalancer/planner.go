@@ -7,7 +7,7 @@
 //	plan     what is wanted, what there is -> actions; pure
 //	apply    actions -> CloudStack
 //
-// A Planner says what is to be done, by reading alone. A Reconciler does it, and remembers what it read and wrote.
+// All three work on one plan.Subject, which a Reconciler makes of a Request.
 package loadbalancer
 
 import (
@@ -21,16 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/lru"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
-	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Options configure a Planner and a Reconciler.
+// Options configure a Reconciler.
 type Options struct {
 	// ClusterIDs are the ids of the cluster in tags: the current one, then former ones.
 	ClusterIDs func() []string
@@ -92,25 +89,6 @@ type Request struct {
 	// shows.
 	Project string
 	AllACLs bool
-}
-
-// Planner finds out what is to be done for Services. It only reads.
-type Planner struct {
-	options   Options
-	observer  *observe.Observer
-	reader    observe.Reader
-	addresses keyed.Mutex // one submitter per address
-	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
-	asking    keyed.Mutex // one asks what the role allows
-	members   *lru.Cache  // lists of members, see oneCopy
-}
-
-// NewPlanner makes a Planner. It makes no call.
-func NewPlanner(reader observe.Reader, o Options) *Planner {
-	o = o.withDefaults()
-	return &Planner{options: o, reader: reader, members: lru.New(16), observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
-	})}
 }
 
 // place names something that a project shows and that only the place shows in which a Service's objects were made: a VM in its

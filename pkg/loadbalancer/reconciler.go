@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/lru"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -47,20 +50,26 @@ type Result struct {
 // Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what is
 // remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
 type Reconciler struct {
-	*Planner
-	api     API
-	applier *apply.Applier
-	metrics *metrics
+	api       API
+	options   Options
+	observer  *observe.Observer
+	applier   *apply.Applier
+	metrics   *metrics
+	addresses keyed.Mutex // one submitter per address
+	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
+	asking    keyed.Mutex // one asks what the role allows
+	members   *lru.Cache  // lists of members, see oneCopy
 }
 
 // New makes a Reconciler. It makes no call.
 func New(api API, o Options) *Reconciler {
-	p := NewPlanner(api, o)
+	o = o.withDefaults()
+	observer := observe.New(api, observe.Options{
+		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
+	})
 	return &Reconciler{
-		Planner: p, api: api, metrics: newMetrics(),
-		applier: &apply.Applier{
-			API: api, Role: p.options.Role, Clock: p.options.Clock, Touch: p.observer.Touch,
-		},
+		api: api, options: o, observer: observer, metrics: newMetrics(), members: lru.New(16),
+		applier: &apply.Applier{API: api, Role: o.Role, Clock: o.Clock, Touch: observer.Touch},
 	}
 }
 
@@ -80,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 		var t *task
 		if t, err = r.newTask(ctx, req); err == nil {
 			result, err = r.work(ctx, t)
-			t.release()
+			t.end()
 		}
 		if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
 			req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
@@ -89,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 		if !errors.Is(err, apply.ErrRecordsChanged) {
 			break
 		}
-		req.Spec.Records = t.records.Clone() // those that the API server has
+		req.Spec.Records = t.Records.Clone() // those that the API server has
 	}
 	return result, err
 }
@@ -102,19 +111,19 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, err
 	}
 	defer func() {
-		result.Freed, result.Desired, result.Actual = t.work.Freed, &t.Desired, t.mem.actual
-		if t.mem.actual != nil {
-			t.mem.acls = t.mem.actual.ACLs
+		result.Freed, result.Desired, result.Actual = t.work.Freed, &t.Desired, t.Actual
+		if t.Actual != nil {
+			t.mem.acls = t.Actual.ACLs
 		}
 		switch {
 		case plan.Running(err) != nil: // what was done took effect, and so does the rest
 		case Lasting(err): // what was refused may be allowed by the time of the next attempt
 			t.mem.doubted, t.mem.whole = true, t.Whole
 		case err != nil: // what is remembered is not certain
-			t.mem.actual, t.mem.whole = nil, t.Whole
+			t.Actual, t.mem.whole = nil, t.Whole
 		}
 	}()
-	result.Pending = len(t.records.Pending)
+	result.Pending = len(t.Records.Pending)
 	if !t.preview {
 		err = r.settle(ctx, t)
 	}
@@ -130,7 +139,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		steps, err := r.plan(ctx, t)
 		result.Plan = append(result.Plan, steps...)
 		if t.preview && err == nil {
-			err = t.mem.actual.Unread
+			err = t.Actual.Unread
 		}
 		if err != nil || t.preview {
 			return result, err
@@ -157,8 +166,8 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
 	case t.Desired.Absent:
 		return result, r.gone(t, len(result.Plan))
-	case t.mem.actual.Unread != nil:
-		return result, t.mem.actual.Unread
+	case t.Actual.Unread != nil:
+		return result, t.Actual.Unread
 	}
 	return r.served(ctx, t, result)
 }
@@ -190,10 +199,10 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 	if err != nil {
 		return result, err
 	}
-	defer t.release()
+	defer t.end()
 	defer func() {
 		if err != nil && plan.Running(err) == nil {
-			t.mem.actual = nil
+			t.Actual = nil
 		}
 	}()
 
@@ -210,7 +219,7 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 		t.mem.tried.Add(result.Plan)
 	}
 	if err = r.apply(ctx, t, result.Plan); err == nil {
-		err = t.mem.actual.Unread
+		err = t.Actual.Unread
 	}
 	result.Done = len(t.work.Done)
 	return result, err
@@ -218,13 +227,13 @@ func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (
 
 // settle completes what earlier syncs left running, as far as it has ended.
 func (r *Reconciler) settle(ctx context.Context, t *task) error {
-	t.work.Actual = t.mem.actual
-	if err := r.applier.Resume(ctx, t.work); err != nil {
-		return err
+	known, changed := t.Actual != nil, false
+	err := r.applier.Resume(ctx, t.work)
+	if err == nil {
+		changed, err = r.applier.Settle(ctx, t.work)
 	}
-	changed, err := r.applier.Settle(ctx, t.work)
-	if changed {
-		t.mem.actual = nil
+	if changed || !known {
+		t.Actual = nil
 	}
 	return err
 }
@@ -232,17 +241,16 @@ func (r *Reconciler) settle(ctx context.Context, t *task) error {
 // served notes what a Service has that wants a load balancer.
 func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result, error) {
 	if r.applies() {
-		t.records.Keep(t.mem.actual)
-		t.work.Actual = t.mem.actual
+		t.work.DropLost()
 		if err := t.work.RecordServing(ctx, true); err != nil {
 			return result, err
 		}
 	}
 	t.mem.whole = false
 	t.noteTags()
-	r.metrics.hold(t.mem, len(t.mem.actual.Addresses))
+	r.metrics.hold(t.mem, len(t.Actual.Addresses))
 	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
-	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
+	if target := plan.Target(t.Desired, *t.Actual); target != nil {
 		result.IP = target.IP
 	}
 	if r.applies() {
@@ -258,7 +266,7 @@ func (r *Reconciler) gone(t *task, planned int) error {
 	if !r.applies() && planned > 0 {
 		return fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
 	}
-	if len(t.records.Pending) > 0 {
+	if len(t.Records.Pending) > 0 {
 		return &plan.WaitError{
 			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
 		}
@@ -270,8 +278,8 @@ func (r *Reconciler) gone(t *task, planned int) error {
 
 // apply does the part of a plan that the policy allows.
 func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) error {
-	t.work.Actual, t.work.Again = t.mem.actual, false
-	target := plan.Target(t.Desired, *t.mem.actual)
+	t.work.Again = false
+	target := plan.Target(t.Desired, *t.Actual)
 	unrecorded := target != nil && !target.Recorded && r.applies()
 	if steps = r.options.Policy.Filter(steps); len(steps) == 0 && !unrecorded {
 		return nil
@@ -314,7 +322,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		return
 	}
 	if t.read {
-		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.limits(t))
+		back, _ := plan.Plan(*t.mem.done, *t.Actual, r.limits(t))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
 			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})

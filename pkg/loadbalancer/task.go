@@ -23,7 +23,7 @@ const bulkAge = 30 * time.Second
 // Memory is what is known of one Service in CloudStack; the zero Memory knows nothing. To lose it costs calls, never
 // correctness. One caller at a time uses it.
 type Memory struct {
-	// actual is the state as last read and since written; nil when not known.
+	// actual is the state as last read and since written; nil when not known. A sync has it in plan.Subject.
 	actual  *plan.Actual
 	doubted bool      // it is read again before anything that the Service asks for is planned
 	readAt  time.Time // zero: this process has not looked at the Service
@@ -48,7 +48,6 @@ type task struct {
 	grants         plan.Grants
 	since          time.Time // of the drift round: what was learned before is asked for again
 	mem            *Memory
-	records        *apply.Records
 	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
@@ -63,56 +62,49 @@ type task struct {
 
 // newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
 // Service names.
-func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
+func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	mem := cmp.Or(req.Memory, &Memory{})
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
 	}
 	t := &task{mem: mem, fresh: req.Fresh, preview: req.Preview, grants: req.Grants, since: req.Since, Query: observe.Query{
 		Subject: &plan.Subject{
-			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
-			Clusters: p.options.ClusterIDs(), Notify: req.Notify,
+			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP}, Actual: mem.actual,
+			Records: req.Spec.Records.Clone(), Book: r.options.Book, Clusters: r.options.ClusterIDs(), Notify: req.Notify,
 		},
-		Book: p.options.Book, Doubts: mem.doubts, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs, ACLs: mem.acls,
+		Doubts: mem.doubts, Known: !mem.readAt.IsZero(), AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
 	if req.Absent {
-		t.since = p.options.Clock.Now() // what is removed does not depend on what was refused before
+		t.since = r.options.Clock.Now() // what is removed does not depend on what was refused before
 	}
-	t.Lacks = func(command string) bool { return p.options.Role.Lacks(t.Project, command, t.since) }
-	t.records = apply.NewRecords(req.Spec.Records, req.Records)
-	t.Records = t.records.Records
-	t.work = apply.NewWork(apply.Work{
-		Subject: t.Subject, Records: t.records, Memory: &mem.changes,
-		MayAcquire: func(ctx context.Context, address string) error { return p.reserve(ctx, t, address) },
-		HeldByOther: func(ip string) bool {
-			return slices.ContainsFunc(p.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })
-		},
-	})
+	t.Lacks = func(command string) bool { return r.options.Role.Lacks(t.Project, command, t.since) }
+	t.work = apply.NewWork(t.Subject, &mem.changes, req.Records)
+	t.work.MayAcquire = func(ctx context.Context, address string) error { return r.reserve(ctx, t, address) }
 	var err error
-	own := cmp.Or(t.records.Project(), req.Project)
-	if own == "" && t.records.Empty() && req.Spec.Project != "" {
-		if own, err = p.options.Project(ctx, req.Spec.Project); err != nil {
+	own := cmp.Or(t.Records.Project(), req.Project)
+	if own == "" && t.Records.Empty() && req.Spec.Project != "" {
+		if own, err = r.options.Project(ctx, req.Spec.Project); err != nil {
 			return nil, err
 		}
 	}
 	t.Project, t.OwnProject = own, own
 	if own == "" {
-		t.Project, err = p.options.Project(ctx, "")
+		t.Project, err = r.options.Project(ctx, "")
 	}
 	switch {
 	case req.Since.After(mem.readAt):
-		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
-		mem.actual, t.Last = nil, nil
-	case mem.readAt.IsZero() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
+		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.options.Clock.Since(req.Since)) // shared by all Services of the round
+		t.Actual = nil
+	case mem.readAt.IsZero() && (len(t.Records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
-		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)
+		t.BulkSince = r.options.Clock.Now().Add(-bulkAge)
 	}
 	return t, err
 }
 
 // findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the project.
-func (p *Planner) findProject(ctx context.Context, t *task) (moved bool, err error) {
-	has, err := p.observer.ProjectOf(ctx, t.Service.UID)
+func (r *Reconciler) findProject(ctx context.Context, t *task) (moved bool, err error) {
+	has, err := r.observer.ProjectOf(ctx, t.Service.UID)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
@@ -128,14 +120,14 @@ func (p *Planner) findProject(ctx context.Context, t *task) (moved bool, err err
 // lock makes the task the only one that works on the addresses it knows: two
 // creations on one address at once make the server sleep or fail, and what
 // was read before a release must still hold when it is done.
-func (p *Planner) lock(ctx context.Context, t *task) error {
+func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	var ids []string
-	for _, rec := range t.records.Addresses {
+	for _, rec := range t.Records.Addresses {
 		ids = append(ids, rec.ID)
 	}
-	if t.mem.actual != nil {
-		for i := range t.mem.actual.Addresses {
-			ids = append(ids, t.mem.actual.Addresses[i].ID)
+	if t.Actual != nil {
+		for i := range t.Actual.Addresses {
+			ids = append(ids, t.Actual.Addresses[i].ID)
 		}
 	}
 	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have a port of it, or be about to
@@ -145,11 +137,17 @@ func (p *Planner) lock(ctx context.Context, t *task) error {
 		return nil
 	}
 	t.release() // all at once, or two tasks may wait for each other
-	unlock, err := p.addresses.Lock(ctx, ids...)
+	unlock, err := r.addresses.Lock(ctx, ids...)
 	if err == nil {
 		t.locked, t.unlock = ids, append(t.unlock, unlock)
 	}
 	return err
+}
+
+// end ends the task: what is known is remembered.
+func (t *task) end() {
+	t.release()
+	t.mem.actual = t.Actual
 }
 
 // release unlocks the addresses. What was proven while they were locked is proven no longer.
@@ -161,58 +159,55 @@ func (t *task) release() {
 }
 
 // observe reads what concerns the Service into the memory; with whole as closely as can be.
-func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
-	t.read, t.Whole, t.Records = true, whole, t.records.Records
-	if t.mem.actual != nil {
-		t.Last = t.mem.actual
-	}
-	actual, begun, err := p.observer.Observe(ctx, t.Query)
+func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
+	t.read, t.Whole = true, whole
+	actual, begun, err := r.observer.Observe(ctx, t.Query)
 	if err != nil {
 		return err
 	}
 
 	has := slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.Ours() })
-	if !has && t.records.Empty() && t.Service.Seen && !t.mem.searched {
-		moved, err := p.findProject(ctx, t)
+	if !has && t.Records.Empty() && t.Service.Seen && !t.mem.searched {
+		moved, err := r.findProject(ctx, t)
 		switch {
 		case err != nil:
 			return err
 		case moved:
-			return p.observe(ctx, t, whole)
+			return r.observe(ctx, t, whole)
 		}
 		t.mem.searched = true
 	}
 
 	t.Known = true
-	if p.leavesACL(t, t.Desired.ACLID) {
+	if r.leavesACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""
 	}
-	t.mem.actual, t.mem.readAt, t.mem.doubted = actual, begun, actual.Unread != nil
+	t.Actual, t.mem.readAt, t.mem.doubted = actual, begun, actual.Unread != nil
 	return nil
 }
 
 // young reports whether what is remembered counts as it is.
-func (p *Planner) young(t *task) bool { return !t.mem.doubted && p.remembered(t) }
+func (r *Reconciler) young(t *task) bool { return !t.mem.doubted && r.remembered(t) }
 
 // remembered reports whether it is remembered what the Service has.
-func (p *Planner) remembered(t *task) bool {
-	return t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod)
+func (r *Reconciler) remembered(t *task) bool {
+	return t.Actual != nil && (r.options.DriftPeriod == 0 || r.options.Clock.Since(t.mem.readAt) < r.options.DriftPeriod)
 }
 
 // look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs proofs.
-func (p *Planner) look(ctx context.Context, t *task) error {
+func (r *Reconciler) look(ctx context.Context, t *task) error {
 	if t.Desired.Absent {
-		if !p.young(t) {
-			t.mem.actual, t.Last = nil, nil
+		if !r.young(t) {
+			t.Actual = nil
 		}
-		return p.prove(ctx, t)
+		return r.prove(ctx, t)
 	}
 	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
 		t.AllACLs = true // the list was replaced: our items of the old one are removed
 	}
-	if p.young(t) {
-		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.mem.actual) != nil
-		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
+	if r.young(t) {
+		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.Actual) != nil
+		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.Actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
 		// An address or list that was not looked for before has to be read first.
 		if address && aclKnown {
 			return nil
@@ -220,21 +215,21 @@ func (p *Planner) look(ctx context.Context, t *task) error {
 	}
 	// An address that is asked for and not known to be used is looked at closely at once.
 	known := func(rec annotation.AddressRecord) bool { return rec.IP == t.Desired.Address }
-	return p.observe(ctx, t, t.mem.whole || t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.records.Addresses, known))
+	return r.observe(ctx, t, t.mem.whole || t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.Records.Addresses, known))
 }
 
 // prove reads the whole of what CloudStack has, by calls of its own, while nobody else works on it.
-func (p *Planner) prove(ctx context.Context, t *task) error {
+func (r *Reconciler) prove(ctx context.Context, t *task) error {
 	t.BulkSince = time.Time{}
 	for {
-		if err := p.lock(ctx, t); err != nil {
+		if err := r.lock(ctx, t); err != nil {
 			return err
 		}
 		before := slices.Clone(t.locked)
-		if err := p.observe(ctx, t, true); err != nil {
+		if err := r.observe(ctx, t, true); err != nil {
 			return err
 		}
-		if err := p.lock(ctx, t); err != nil {
+		if err := r.lock(ctx, t); err != nil {
 			return err
 		}
 		if slices.Equal(before, t.locked) {
@@ -245,32 +240,32 @@ func (p *Planner) prove(ctx context.Context, t *task) error {
 }
 
 // plan plans from memory, and once more from a proving read when something would be released.
-func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
+func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	for {
-		t.mem.actual.Consult(p.options.Book, t.Service)
-		if refusal := plan.CheckCluster(*t.mem.actual, t.Clusters); refusal != nil {
+		t.Actual.Consult(r.options.Book, t.Service)
+		if refusal := plan.CheckCluster(*t.Actual, t.Clusters); refusal != nil {
 			return nil, refusal
 		}
-		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.limits(t))
+		steps, target := plan.Plan(t.Desired, *t.Actual, r.limits(t))
 		if plan.NeedsDetails(t.Desired, target) && !t.Whole {
-			if err := p.observe(ctx, t, true); err != nil {
+			if err := r.observe(ctx, t, true); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if _, known := p.options.Role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
-			if err := p.askInPlace(ctx); err != nil {
+		if _, known := r.options.Role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
+			if err := r.askInPlace(ctx); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.Network, t.grants), plan.CheckACL(t.Desired, *t.mem.actual, steps))
+		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.Network, t.grants), plan.CheckACL(t.Desired, *t.Actual, steps))
 		if refusal != nil {
 			return nil, refusal
 		}
-		if plan.PutsOn(steps) && p.options.Clock.Since(t.mem.readAt) > freshAge {
+		if plan.PutsOn(steps) && r.options.Clock.Since(t.mem.readAt) > freshAge {
 			// The address may have changed hands since it was read.
-			if err := p.observe(ctx, t, false); err != nil {
+			if err := r.observe(ctx, t, false); err != nil {
 				return nil, err
 			}
 			continue
@@ -279,17 +274,17 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			return s.Kind == plan.ReleaseAddress || s.Kind == plan.ForgetAddress
 		})
 		if proof && !t.proven {
-			if err := p.prove(ctx, t); err != nil {
+			if err := r.prove(ctx, t); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if fewer, err := p.limitKept(ctx, t, steps); err != nil {
+		if fewer, err := r.limitKept(ctx, t, steps); err != nil {
 			return nil, err
 		} else if fewer {
 			continue
 		}
-		if err := t.mem.changes.DeletionsRunning(steps, *t.mem.actual, p.options.Clock.Now()); err != nil {
+		if err := t.mem.changes.DeletionsRunning(steps, *t.Actual, r.options.Clock.Now()); err != nil {
 			return nil, err
 		}
 		if t.read {
@@ -303,20 +298,20 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 
 // planKept plans for a Service that is refused what it asks for. It reads what the Service has unless that is remembered, and once
 // more before something is made.
-func (p *Planner) planKept(ctx context.Context, t *task, membersKnown bool) ([]plan.Step, error) {
-	for read := !p.remembered(t); ; read = true {
+func (r *Reconciler) planKept(ctx context.Context, t *task, membersKnown bool) ([]plan.Step, error) {
+	for read := !r.remembered(t); ; read = true {
 		if read {
-			if err := p.observe(ctx, t, true); err != nil {
+			if err := r.observe(ctx, t, true); err != nil {
 				return nil, err
 			}
 			t.mem.doubted = true // what the Service asks for was not looked for
 		}
-		if t.mem.actual.OtherCluster != "" {
+		if t.Actual.OtherCluster != "" {
 			return nil, nil
 		}
-		t.mem.actual.Consult(p.options.Book, t.Service)
-		desired, steps := plan.Kept(t.Facts, *t.mem.actual, membersKnown, p.limits(t))
-		if read || !plan.PutsOn(steps) || p.options.Clock.Since(t.mem.readAt) <= freshAge {
+		t.Actual.Consult(r.options.Book, t.Service)
+		desired, steps := plan.Kept(t.Facts, *t.Actual, membersKnown, r.limits(t))
+		if read || !plan.PutsOn(steps) || r.options.Clock.Since(t.mem.readAt) <= freshAge {
 			t.Desired = desired
 			return steps, nil
 		}
@@ -324,14 +319,14 @@ func (p *Planner) planKept(ctx context.Context, t *task, membersKnown bool) ([]p
 }
 
 // askInPlace asks the server whether it changes rules in place. One that does not say is taken for one that does not.
-func (p *Planner) askInPlace(ctx context.Context) (err error) {
+func (r *Reconciler) askInPlace(ctx context.Context) (err error) {
 	has := false
-	if p.options.HasParameter != nil {
-		has, err = p.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
+	if r.options.HasParameter != nil {
+		has, err = r.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
 	}
 	if permitted(err) != nil {
 		return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
 	}
-	p.options.Role.Note("", plan.AbilityInPlace, has)
+	r.options.Role.Note("", plan.AbilityInPlace, has)
 	return nil
 }

@@ -59,12 +59,12 @@ func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation
 		return none, err
 	}
 	// The cached Service may be older than what another process recorded.
-	if err := w.Records.check(ctx); err != nil {
+	if err := w.check(ctx); err != nil {
 		return none, err
 	}
 	p := annotation.PendingAllocation{JobID: uuid.NewString(), NetworkID: s.NetworkID, VPCID: s.VPCID, ProjectID: w.OwnProject, IP: s.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
 	w.Records.Pending = append(w.Records.Pending, p)
-	if err := w.Records.Save(ctx); err != nil {
+	if err := w.save(ctx); err != nil {
 		return none, err
 	}
 	request := cloudstack.AssociateIPRequest{NetworkID: s.NetworkID, ProjectID: w.Project, Address: s.IP, CustomJobID: p.JobID}
@@ -96,8 +96,8 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	if errors.As(err, &e) && e.MayHaveHappened {
 		return err // the record stays: the next sync asks what became of it
 	}
-	w.Records.dropPending(p.JobID)
-	serr := w.Records.Save(ctx)
+	w.dropPending(p.JobID)
+	serr := w.save(ctx)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
 		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: it is in use, or not in the zone's public range",
@@ -144,8 +144,8 @@ func (a *Applier) keep(w *Work, p annotation.PendingAllocation, ip *cloudstack.P
 	rec := annotation.AddressRecord{
 		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Acquired: ip.Allocated,
 	}
-	w.Records.dropPending(p.JobID)
-	w.Records.set(rec)
+	w.dropPending(p.JobID)
+	w.record(rec)
 	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
 	return rec
 }
@@ -167,7 +167,7 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 	}
 
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
-	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && w.HeldByOther(ip.Address)
+	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && w.othersHave(ip.Address)
 	there := ip.State == plan.StateAllocated
 	if failure != nil {
 		// The job acquires the address at its begin. What was acquired later is somebody else's.
@@ -190,8 +190,13 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 	default:
 		failure = fmt.Errorf("the acquired address %s was released by somebody else", id)
 	}
-	w.Records.dropPending(p.JobID)
-	return nil, errors.Join(failure, w.Records.Save(ctx))
+	w.dropPending(p.JobID)
+	return nil, errors.Join(failure, w.save(ctx))
+}
+
+// othersHave reports whether another Service of the cluster has an address, by its IP.
+func (w *Work) othersHave(ip string) bool {
+	return slices.ContainsFunc(w.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != w.Service.UID })
 }
 
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.
@@ -213,7 +218,7 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 		case cloudstack.IsNotFound(err) && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
 			continue // never arrived, or not yet: a new attempt has a new id, this one is asked for again
 		case cloudstack.IsNotFound(err):
-			w.Records.dropPending(p.JobID)
+			w.dropPending(p.JobID)
 		case err != nil && !cloudstack.IsKind(err, cloudstack.KindJobFailed):
 			return changed, fmt.Errorf("ask for the outcome of %s %s: %w", cmdAssociate, p.JobID, err)
 		default:
@@ -224,7 +229,7 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 		if err != nil && pending {
 			return changed, err // still not settled
 		}
-		if err := w.Records.Save(ctx); err != nil {
+		if err := w.save(ctx); err != nil {
 			return changed, err
 		}
 	}

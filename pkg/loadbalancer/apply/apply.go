@@ -54,18 +54,15 @@ type Applier struct {
 	internal    sync.Map    // the last *job on an internal address, by its id
 }
 
-// Work is what is to be done for one Service, and what became of it.
+// Work is what is to be done for one Service, and what became of it. Actual and Records change as actions take effect.
 type Work struct {
 	*plan.Subject
-	Records *Records
-	Memory  *Memory
+	Memory *Memory
 	// MayAcquire refuses an address that is one too many; it is empty when CloudStack chooses it.
 	MayAcquire func(ctx context.Context, address string) error
-	// HeldByOther reports whether another Service of the cluster has an address, by its IP.
-	HeldByOther func(ip string) bool
+	store      Store
+	stored     annotation.Records // as on the Service
 
-	// Actual is the state as read; it changes as actions take effect.
-	Actual *plan.Actual
 	// Done are the steps that took effect. Freed means that an address was released.
 	Done  []plan.Step
 	Freed bool
@@ -77,16 +74,16 @@ type Work struct {
 	TagErr error
 }
 
-// NewWork returns the work of one sync.
-func NewWork(w Work) *Work {
-	w.patience = patience
-	return &w
+// NewWork returns the work of one sync. The subject has the records that are on the Service.
+func NewWork(subject *plan.Subject, memory *Memory, store Store) *Work {
+	return &Work{Subject: subject, Memory: memory, store: store, stored: subject.Records.Clone(), patience: patience}
 }
 
 // run is the work on one plan, and on those that follow while jobs of it still run.
 type run struct {
 	*Applier
 	*Work
+	known *plan.Actual // by the last plan; for jobs that end when Actual is not known any more
 	jobs  []*job
 	rules map[int]string      // ids of rules created in this run, by port
 	made  map[string][]string // ids of all items created by the plan, by their type for createTags
@@ -145,65 +142,53 @@ type Store interface {
 	Save(ctx context.Context, r annotation.Records) error
 }
 
-// Records are the records of one Service. They change with the work.
-type Records struct {
-	annotation.Records
-	store  Store
-	stored annotation.Records // as on the Service
-}
-
-// NewRecords returns the records that are on the Service.
-func NewRecords(stored annotation.Records, store Store) *Records {
-	return &Records{Records: stored.Clone(), store: store, stored: stored}
-}
-
 // ErrRecordsChanged means that the Service has other records than the sync began with: it must begin again with these.
 var ErrRecordsChanged = errors.New("the records of the Service were changed meanwhile")
 
-// check compares with the Service as the API server has it now.
-func (r *Records) check(ctx context.Context) error {
-	live, err := r.store.Load(ctx)
+// check compares the records with the Service as the API server has it now.
+func (w *Work) check(ctx context.Context) error {
+	live, err := w.store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("read the Service's records: %w", err)
 	}
-	if live.Equal(r.stored) {
+	if live.Equal(w.stored) {
 		return nil
 	}
-	r.Records, r.stored = live.Clone(), live
+	w.Records, w.stored = live.Clone(), live
 	return ErrRecordsChanged
 }
 
-// Save writes the records to the Service if they changed.
-func (r *Records) Save(ctx context.Context) error {
-	if r.stored.Equal(r.Records) {
+// save writes the records to the Service if they changed.
+func (w *Work) save(ctx context.Context) error {
+	if w.stored.Equal(w.Records) {
 		return nil
 	}
-	if err := r.store.Save(ctx, r.Records); err != nil {
+	if err := w.store.Save(ctx, w.Records); err != nil {
 		return fmt.Errorf("record addresses on the Service: %w", err)
 	}
-	r.stored = r.Clone()
+	w.stored = w.Records.Clone()
 	return nil
 }
 
-// Keep drops the records of addresses other than these.
-func (r *Records) Keep(actual *plan.Actual) {
-	r.Addresses = slices.DeleteFunc(r.Addresses, func(rec annotation.AddressRecord) bool {
-		a := actual.Find(rec.ID)
+// DropLost drops the records of addresses that the Service has no more.
+func (w *Work) DropLost() {
+	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
+		a := w.Actual.Find(rec.ID)
 		return a == nil || a.Lost
 	})
 }
 
-func (r *Records) set(rec annotation.AddressRecord) {
-	r.drop(rec.ID)
-	r.Addresses = append(r.Addresses, rec)
+func (w *Work) record(rec annotation.AddressRecord) {
+	w.drop(rec.ID)
+	w.Records.Addresses = append(w.Records.Addresses, rec)
 }
 
-func (r *Records) drop(id string) {
-	r.Addresses = slices.DeleteFunc(r.Addresses, func(x annotation.AddressRecord) bool { return x.ID == id })
+func (w *Work) drop(id string) {
+	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(x annotation.AddressRecord) bool { return x.ID == id })
 }
 
-func (r *Records) dropPending(jobID string) {
-	r.Pending = slices.DeleteFunc(r.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
+func (w *Work) dropPending(jobID string) {
+	w.Records.Pending = slices.DeleteFunc(w.Records.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
 // RecordServing records the address that serves. The record names ports before they are opened and until they are closed;
@@ -221,9 +206,9 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 		}
 		a.FirewallPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
 		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
-		w.Records.set(a.Record(w.OwnProject, w.Desired.NetworkID))
+		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
 	}
-	return w.Records.Save(ctx)
+	return w.save(ctx)
 }
 
 // Do does a plan: wave after wave, within a wave submitting ahead and then
@@ -238,7 +223,7 @@ func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error
 		r = &run{Applier: a, rules: map[int]string{}}
 		w.Memory.run = r
 	}
-	r.Work, r.made = w, map[string][]string{}
+	r.Work, r.known, r.made = w, w.Actual, map[string][]string{}
 	before := len(w.Done)
 	if err := w.RecordServing(ctx, false); err != nil {
 		return err

@@ -127,10 +127,10 @@ func (r *run) createInternal(ctx context.Context, s plan.Step) error {
 		if err != nil || len(made) == 0 {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
-		r.Records.drop(a.ID)
+		r.drop(a.ID)
 		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
-		r.Records.set(a.Record(r.OwnProject, r.Desired.NetworkID))
-		if err := r.Records.Save(ctx); err != nil {
+		r.record(a.Record(r.OwnProject, r.Desired.NetworkID))
+		if err := r.save(ctx); err != nil {
 			return err
 		}
 	}

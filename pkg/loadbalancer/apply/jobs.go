@@ -201,7 +201,7 @@ func (a *Applier) Resume(ctx context.Context, w *Work) error {
 		return nil
 	}
 	if w.Actual == nil { // it is read again afterwards
-		w.Actual = r.Actual
+		w.Actual = r.known
 	}
 	r.Work = w
 	return r.finish(ctx, func(*job) bool { return true })

@@ -67,10 +67,10 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 		r.effect(s, plan.Outcome{})
 		delete(r.Memory.Releasing, s.AddressID)
 		r.Memory.deleting = time.Time{}
-		r.Records.drop(s.AddressID)
+		r.drop(s.AddressID)
 		r.Freed = true
 		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
-		return r.Records.Save(ctx)
+		return r.save(ctx)
 	}
 	return nil
 }
@@ -109,11 +109,11 @@ func (r *run) forget(ctx context.Context, s plan.Step) error {
 			return err
 		}
 	}
-	r.Records.drop(s.AddressID)
+	r.drop(s.AddressID)
 	if !s.Internal {
 		r.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
 	}
-	if err := r.Records.Save(ctx); err != nil {
+	if err := r.save(ctx); err != nil {
 		return err
 	}
 	r.effect(s, plan.Outcome{})

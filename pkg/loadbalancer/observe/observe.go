@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
@@ -72,14 +71,9 @@ func New(api Reader, o Options) *Observer {
 // Query is what to look for, and how closely.
 type Query struct {
 	*plan.Subject
-	// Records are those on the Service.
-	Records annotation.Records
-	Book    plan.Book
 	// Doubts are addresses that were found absent once.
 	Doubts evidence.Doubts
-	// Last is what was last read and since written, where it still counts; else nil. Known means that the Service was observed
-	// before by this process.
-	Last  *plan.Actual
+	// Known means that the Service was observed before by this process.
 	Known bool
 	// ACLs are the network ACL lists as last read and since written, for a role that may not list them now.
 	ACLs []plan.ACL
@@ -97,8 +91,8 @@ type Query struct {
 type reading struct {
 	*Observer
 	Query
-	shared  *lists // nil: ask each time
-	actual  *plan.Actual
+	shared  *lists                       // nil: ask each time
+	found   *plan.Actual                 // Actual is what was known before
 	primary map[string]map[string]string // see primaryIn, by network
 	unused  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }
@@ -151,14 +145,14 @@ func (r *reading) isNode(vm string) bool {
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
 	r := &reading{
-		Observer: o, Query: q, actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
+		Observer: o, Query: q, found: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
 	}
 	begun = o.Clock.Now()
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
 		begun = r.shared.begun
 	}
-	return r.actual, begun, r.read(ctx)
+	return r.found, begun, r.read(ctx)
 }
 
 // unread notes a failure to read one of several lists, without which the others can be worked on, and reports whether it is one. The
@@ -167,8 +161,8 @@ func (r *reading) unread(ctx context.Context, failed error) (unread bool, err er
 	if failed == nil || r.Desired.Absent || ctx.Err() != nil {
 		return false, failed
 	}
-	if r.actual.Unread == nil {
-		r.actual.Unread = failed
+	if r.found.Unread == nil {
+		r.found.Unread = failed
 	}
 	return true, nil
 }
@@ -201,7 +195,7 @@ func (r *reading) read(ctx context.Context) error {
 // provePlace makes sure that a deletion which finds nothing looks where the Service's objects were made. A record of a public
 // address is judged on its own, see missing.
 func (r *reading) provePlace(ctx context.Context) error {
-	if !r.Desired.Absent || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return !a.Internal || len(a.OwnRules()) > 0 }) {
+	if !r.Desired.Absent || slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool { return !a.Internal || len(a.OwnRules()) > 0 }) {
 		return nil
 	}
 
@@ -245,7 +239,7 @@ func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool
 		}
 
 		if exists.Present() || a.Lost {
-			r.actual.Addresses = append(r.actual.Addresses, a)
+			r.found.Addresses = append(r.found.Addresses, a)
 		}
 		if exists.Absent() && c.recorded != nil {
 			lost = true

@@ -150,10 +150,10 @@ func (r *reading) describe(h *plan.Holder) string {
 // last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate, which cost
 // a read per rule; else nil.
 func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
-	if r.Last == nil {
+	if r.Actual == nil {
 		return nil
 	}
-	if before := r.Last.Find(a.ID); before != nil && before.Acquired == a.Acquired {
+	if before := r.Actual.Find(a.ID); before != nil && before.Acquired == a.Acquired {
 		if rule := before.Rule(ruleID, 0); rule != nil && rule.Owner == plan.Owned && !rule.MembersUnread && !rule.ExtrasUnread {
 			return rule
 		}

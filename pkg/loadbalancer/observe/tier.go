@@ -22,14 +22,14 @@ func (r *reading) readACLs(ctx context.Context) error {
 	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
 	everywhere := r.AllACLs || r.shared != nil && r.Desired.VPCID != ""
 	if r.Whole {
-		everywhere = everywhere || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
+		everywhere = everywhere || slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
 	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
 		return nil
 	}
 	if r.Lacks(CmdListACLs) {
-		r.actual.ACLs = r.ACLs
+		r.found.ACLs = r.ACLs
 		return nil
 	}
 	listID := r.Desired.ACLID
@@ -39,20 +39,20 @@ func (r *reading) readACLs(ctx context.Context) error {
 	items, err := r.aclItems(ctx, listID)
 	refused, news := r.Role.Learn(r.Project, CmdListACLs, err)
 	if refused {
-		r.actual.ACLs = r.ACLs
+		r.found.ACLs = r.ACLs
 		if news {
 			r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
 		}
 		return nil
 	}
 	if err != nil {
-		r.actual.ACLs = r.ACLs
-		r.actual.ACLsUnread, err = r.unread(ctx, fmt.Errorf("list network ACL items: %w", err))
+		r.found.ACLs = r.ACLs
+		r.found.ACLsUnread, err = r.unread(ctx, fmt.Errorf("list network ACL items: %w", err))
 		return err
 	}
 	for i := range items {
 		if item := r.aclItem(&items[i]); item.Owner == plan.Owned || items[i].ListID == r.Desired.ACLID {
-			list := r.actual.ACL(items[i].ListID)
+			list := r.found.ACL(items[i].ListID)
 			list.Name, list.Items = items[i].ListName, append(list.Items, item)
 		}
 	}
@@ -93,7 +93,7 @@ func (r *reading) mark(tags map[string]string) plan.Mark {
 func (r *reading) owner(tags map[string]string) plan.Ownership {
 	out := plan.TagOwner(tags, r.Clusters, r.Service)
 	if out == plan.OtherCluster {
-		r.actual.OtherCluster = tags[plan.TagCluster]
+		r.found.OtherCluster = tags[plan.TagCluster]
 	}
 	return out
 }
@@ -130,14 +130,14 @@ func (r *reading) readInternal(ctx context.Context) error {
 func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) {
 	at := func(network, ip string) *plan.Address {
 		id := plan.InternalID(network, ip)
-		if r.actual.Find(id) == nil {
+		if r.found.Find(id) == nil {
 			recorded := slices.ContainsFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id })
-			r.actual.Addresses = append(r.actual.Addresses, plan.Address{
+			r.found.Addresses = append(r.found.Addresses, plan.Address{
 				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true, Recorded: recorded,
 				InStatus: slices.Contains(r.Service.StatusIPs, ip),
 			})
 		}
-		return r.actual.Find(id)
+		return r.found.Find(id)
 	}
 	for _, rec := range r.Records.Addresses {
 		if rec.Internal && rec.NetworkID == network && rec.IP != "" {
@@ -157,7 +157,7 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		} else {
 			rule.Owner, rule.By = plan.Foreign, r.describe(r.serviceOf(b.Name, b.Tags))
 		}
-		known := r.actual.Find(plan.InternalID(b.NetworkID, b.Address)) != nil || network != "" && b.Address == r.Desired.Address
+		known := r.found.Find(plan.InternalID(b.NetworkID, b.Address)) != nil || network != "" && b.Address == r.Desired.Address
 		if own || known {
 			a := at(b.NetworkID, b.Address)
 			a.Rules = append(a.Rules, rule)

@@ -245,6 +245,11 @@ func (f Facts) Nodes() []Member { return slices.Concat(f.Members, f.Reach, f.Lea
 type Subject struct {
 	Facts
 	Desired Desired
+	// Actual is what was last read and since written; nil when that is not known.
+	Actual *Actual
+	// Records are those of the Service; they change with the work.
+	Records annotation.Records
+	Book    Book
 	// Project is the one to work in; OwnProject the same if the Service names it, as records have it.
 	Project, OwnProject string
 	// Clusters are the ids of this cluster in tags, the current one first.
