@@ -163,7 +163,7 @@ var table = []Definition{
 		Type: "list of CIDRs, separated by commas or blanks", Allowed: "CIDRs like 10.0.0.0/8, separated by commas or blanks; an empty value denies all",
 		Default: "`0.0.0.0/0`",
 		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
-		Doc: "Who may connect. Rules, firewall and network ACL all enforce this list. An **empty** value denies everybody. If more " +
+		Doc: "Who may connect. Rules and firewall enforce this list, for internal load balancers and forwarded ports of a VPC its network ACL. An **empty** value denies everybody. If more " +
 			"than one of this annotation, Kubernetes' own annotation and the spec field is set, a client must be in each of them. " +
 			"IPv6 ranges are ignored, because public addresses are IPv4. A load balancer rule can have at most 60 ranges; more are " +
 			"refused, except with `mode: direct` and for internal load balancers.",

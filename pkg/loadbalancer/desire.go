@@ -69,9 +69,11 @@ func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
 // outside are nodes without a NIC in the network.
 func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *plan.RefusalError, outside []string, err error) {
+	// The network of an address of another kind may not offer the kind that is asked for now.
 	current := ""
-	if len(t.Records.Addresses) > 0 {
-		current = t.Records.Addresses[0].NetworkID
+	kind := func(rec annotation.AddressRecord) bool { return rec.Internal == t.Spec.Internal }
+	if at := slices.IndexFunc(t.Records.Addresses, kind); at >= 0 {
+		current = t.Records.Addresses[at].NetworkID
 	}
 	reach := t.Reach
 	if len(reach) == 0 {

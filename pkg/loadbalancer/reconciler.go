@@ -250,6 +250,9 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	t.noteTags()
 	r.metrics.hold(t.mem, len(t.Actual.Addresses))
 	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
+	if conflict, _ := plan.SharedACL(t.Desired, t.Actual.ACLs...); conflict != nil {
+		result.Unserved = &plan.Notice{Warning: true, Reason: conflict.Reason, Message: conflict.Error()}
+	}
 	if target := plan.Target(t.Desired, *t.Actual); target != nil {
 		result.IP = target.IP
 	}

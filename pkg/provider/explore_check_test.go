@@ -734,12 +734,7 @@ func (e *explorer) watchAccess(command string) {
 	for _, o := range now {
 		e.open[o.key] = annotation.Aggregate(append(slices.Clone(e.open[o.key]), o.sources...))
 		may := annotation.Aggregate(append(slices.Clone(was[o.key]), e.mayEnter(o.uid, o.port)...))
-		if within(may, o.sources) {
-			continue
-		}
-		// known: of internal load balancers the network ACL list is the only filter, and public ones open it for others.
-		shared := o.internal && within(append(may, e.mayEnter("", o.port)...), o.sources)
-		if !shared || !e.masks {
+		if !within(may, o.sources) {
 			found = append(found, wider{o, may})
 		}
 	}
@@ -908,8 +903,7 @@ func (e *explorer) plansNothing() {
 	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.setup.config["lb-mode"]}, o, client, e.kube)
 	require.NoError(e.t, err)
 	for _, s := range e.list() {
-		// known: for policy Local a Previewer starts an informer that never ends.
-		if !service.Handles(s) || !isReady(s) || s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		if !service.Handles(s) || !isReady(s) {
 			continue
 		}
 		p, err := previewer.Round(time.Time{}).Service(e.t.Context(), s, nodes)

@@ -211,9 +211,7 @@ func (w *wish) publicRules(a *addressSnapshot) map[int]string {
 			continue
 		}
 		rules[r.PublicPort] = fmt.Sprintf("to %d %s %s %v", r.PrivatePort, cmp.Or(r.Protocol, "tcp"), r.Algorithm, a.members[r.ID])
-		// known: a rule that was made while nobody was let in gets no list.
-		unlisted := w.masks && len(r.CIDRs) == 0 && !w.vpc
-		if !w.deny && !unlisted && !annotation.SameRanges(r.CIDRs, annotation.Strings(w.ranges)) {
+		if !w.deny && !annotation.SameRanges(r.CIDRs, annotation.Strings(w.ranges)) {
 			w.wrong("ranges of a rule", "port %d lets in %v in place of %v", r.PublicPort, r.CIDRs, w.ranges)
 		}
 		w.sticky(r)
@@ -344,7 +342,9 @@ func (w *wish) acl(now reading) {
 	}
 	want := map[string]bool{}
 	for port := range w.rules {
-		want[portKey("tcp", port)] = true
+		if w.internal { // the router connects to the nodes for a public one
+			want[portKey("tcp", port)] = true
+		}
 	}
 	for key, nodePort := range w.forwards {
 		protocol, _, _ := strings.Cut(key, "/")

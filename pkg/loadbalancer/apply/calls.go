@@ -198,7 +198,10 @@ func (r *run) openACL(ctx context.Context, s plan.Step) error {
 	}
 	known := make([]plan.Item, 0, len(items))
 	for i := range items {
-		known = append(known, observe.ACLItem(&items[i]))
+		known = append(known, observe.ACLItem(&items[i], r.Subject))
+	}
+	if conflict, widens := plan.SharedACL(r.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {
+		return conflict // another Service was first
 	}
 	f := s.Access
 	number, refusal := plan.FreeNumber(known, f)

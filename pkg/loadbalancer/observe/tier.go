@@ -59,23 +59,27 @@ func (r *reading) readACLs(ctx context.Context) error {
 	return nil
 }
 
-// ACLItem says what an item of a network ACL list is.
-func ACLItem(in *cloudstack.NetworkACL) plan.Item {
-	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, plan.Mark{})
+// ACLItem says what an item of a network ACL list is to a Service, by the reason given with its creation.
+func ACLItem(in *cloudstack.NetworkACL, of *plan.Subject) plan.Item {
+	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, plan.Mark{Owner: plan.Foreign})
 	out.Number, out.Ingress, out.Allow = in.Number, in.Ingress, in.Allow
+	cluster, uid, _ := plan.ACLOwner(in.Reason)
+	switch {
+	case !in.Ingress || !in.Allow || !slices.Contains(of.Clusters, cluster):
+	case uid == of.Service.UID:
+		out.Owner = plan.Owned
+	default:
+		out.By = "another Service"
+	}
 	return out
 }
 
-// aclItem is ACLItem and says whether it is the Service's: by its tags, or by the reason given with its creation while it has
-// none.
+// aclItem is ACLItem and says whether it is the Service's by its tags, if it has some.
 func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.Item {
-	out := ACLItem(in)
-	out.Mark = r.mark(in.Tags)
-	switch {
-	case !in.Ingress || !in.Allow:
-		out.Owner = plan.Foreign
-	case out.Owner == plan.Unknown && plan.OwnsACLItem(in.Reason, r.Clusters, r.Service.UID):
-		out.Owner = plan.Owned
+	out, tagged := ACLItem(in, r.Subject), r.mark(in.Tags)
+	if tagged.Owner != plan.Unknown && in.Ingress && in.Allow {
+		tagged.By = out.By
+		out.Mark = tagged
 	}
 	return out
 }

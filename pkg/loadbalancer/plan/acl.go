@@ -30,12 +30,6 @@ func ACLReason(cluster string, svc Service) string {
 	return text + " " + mark
 }
 
-// OwnsACLItem reports by its reason whether an item is the Service's, under one of the cluster's names.
-func OwnsACLItem(reason string, clusters []string, uid string) bool {
-	cluster, owner, ok := ACLOwner(reason)
-	return ok && owner == uid && slices.Contains(clusters, cluster)
-}
-
 // ACLOwner reads the owner out of a reason; ok is false when csccm did not write it.
 func ACLOwner(reason string) (cluster, uid string, ok bool) {
 	at := strings.LastIndex(reason, "(csccm ")
@@ -88,6 +82,9 @@ func wallOf(items []Item, f access.Range) int {
 func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	a.ACLs = slices.Clip(a.ACLs)
 	list := a.ACL(d.ACLID)
+	if conflict, widens := SharedACL(d, *list); widens {
+		return conflict
+	}
 	for _, s := range steps {
 		if s.Kind == OpenACL && s.ACLID == d.ACLID {
 			if refusal := list.room(wallOf(list.Items, s.Access), steps); refusal != nil {
@@ -96,6 +93,40 @@ func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 		}
 	}
 	return nil
+}
+
+// SharedACL says that the source ranges of an internal load balancer cannot be enforced: its network ACL list, which does not tell
+// load balancers apart, lets other sources in to the same port of another Service. widens reports whether items of the Service would
+// let in sources that they do not let in now.
+func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
+	at := slices.IndexFunc(lists, func(l ACL) bool { return l.ListID == d.ACLID })
+	if !d.Internal || len(d.Ranges) == 0 || at < 0 {
+		return nil, false // without items and members nobody is let in
+	}
+	items := lists[at].Items
+	for _, port := range d.Ports() {
+		var own, others []string
+		for i := range items {
+			switch item := &items[i]; {
+			case !item.Allow || !item.Ingress || item.Protocol != ProtocolTCP || !item.on(port):
+			case item.Owner == Owned:
+				own = append(own, item.CIDRs...)
+			case item.By != "":
+				others = append(others, item.CIDRs...)
+			}
+		}
+		if len(others) == 0 || annotation.SameRanges(others, d.Ranges) {
+			continue
+		}
+		conflict = &RefusalError{
+			ReasonSourceRanges, fmt.Sprintf("the tier's network ACL list lets other sources in to port %d of another Service, and does not tell internal load balancers apart", port),
+			"use another port, or the same source ranges for both Services", port,
+		}
+		if widens = !annotation.Contain(own, d.Ranges); widens {
+			break
+		}
+	}
+	return conflict, widens
 }
 
 // room refuses a plan that needs too many numbers before an item that denies everybody; 0 for no such item.

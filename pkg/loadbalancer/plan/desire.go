@@ -28,9 +28,6 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		d.NetworkID, d.VPCID = n.ID, n.VPCID
 		d.Firewall = n.Firewall && n.VPCID == "" && !f.Spec.Internal
 		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
-		if n.ownACL() && !f.LeaveACLs {
-			d.ACLID = n.ACLID
-		}
 	}
 	d.Rules = rules(f)
 	if d.Forwards = forwardPorts(f); len(d.Forwards) > 0 {
@@ -38,6 +35,9 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		if d.VPCID != "" {
 			d.Buckets = buckets(cmp.Or(f.Spec.DirectSpread, annotation.DefaultSpread))
 		}
+	}
+	if n := f.Network; n != nil && n.ownACL() && !f.LeaveACLs && len(d.aclPorts()) > 0 {
+		d.ACLID = n.ACLID
 	}
 	// Without a firewall that stays closed, nobody is let in by having nobody to be led to.
 	if f.Spec.DenyAll() && !d.Firewall {

@@ -66,13 +66,17 @@ func TestDesireOnATier(t *testing.T) {
 	d, refusal := Desire(facts)
 	require.Nil(t, refusal)
 	assert.Equal(t, Desired{
-		NetworkID: "net", VPCID: "vpc", ACLID: "acl", CIDRsDecide: true, Ranges: []string{"10.0.0.0/8"}, Members: []string{"vm1"},
+		NetworkID: "net", VPCID: "vpc", CIDRsDecide: true, Ranges: []string{"10.0.0.0/8"}, Members: []string{"vm1"},
 		Rules: []Rule{{Name: testLB + "-tcp-80", Protocol: "tcp", Algorithm: "roundrobin", PublicPort: 80, PrivatePort: 30080, CIDRs: []string{"10.0.0.0/8"}}},
 	}, d)
 
+	facts.Service.Ports = []Port{{Protocol: "UDP", Port: 53, NodePort: 30053}}
+	d, _ = Desire(facts)
+	assert.Equal(t, "acl", d.ACLID, "what is forwarded passes the tier's network ACL list")
 	facts.LeaveACLs = true
 	d, _ = Desire(facts)
 	assert.Empty(t, d.ACLID)
+	facts.Service = aService(tcp(80))
 
 	facts.Spec.SourceRanges = nil
 	d, _ = Desire(facts)

@@ -59,6 +59,7 @@ func TestCheckPorts(t *testing.T) {
 func TestFormerIDsAreReplaced(t *testing.T) {
 	t.Parallel()
 	public, inVPC := desired([]int{80, 81}), tier(desired([]int{80, 81}))
+	inVPC.Forwards = []ForwardPort{{ProtocolUDP, 53, 30053}}
 	for name, d := range map[string]Desired{"public": public, "VPC tier": inVPC} {
 		limits := Limits{}
 		a := run(Actual{}, planOf(d, Actual{}, limits))
@@ -72,8 +73,11 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 		for i := range x.Firewall {
 			x.Firewall[i].Former = true
 		}
+		for i := range x.Forwards {
+			x.Forwards[i].Former = true
+		}
 		for i := range a.ACLs {
-			want[2] = "tag-acl"
+			want = []string{"tag-address", "tag-rules", "tag-forwards", "tag-acl"}
 			for k := range a.ACLs[i].Items {
 				a.ACLs[i].Items[k].Former = true
 			}

@@ -59,7 +59,9 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 			p.members(x.on(), r, members)
 		}
 		open[protocol] = append(open[protocol], r.StartPort)
-		letIn[protocol] = append(letIn[protocol], r.StartPort)
+		if x.Internal {
+			letIn[protocol] = append(letIn[protocol], r.StartPort)
+		}
 	}
 
 	var forwards []Item

@@ -157,8 +157,15 @@ func (d Desired) Forwarded() annotation.PortSet { return d.ports(nil, ForwardPor
 // Targets are the node ports that they are forwarded to.
 func (d Desired) Targets() annotation.PortSet { return d.ports(nil, ForwardPort.private) }
 
-// aclPorts are the ports that the tier's network ACL list has to let in: what is forwarded passes it with the node port.
-func (d Desired) aclPorts() annotation.PortSet { return d.ports(d.Rules, ForwardPort.private) }
+// aclPorts are the ports that the tier's network ACL list has to let in. What is forwarded passes it with the node port. A public
+// load balancer needs none: the router itself connects to the nodes.
+func (d Desired) aclPorts() annotation.PortSet {
+	rules := d.Rules
+	if !d.Internal {
+		rules = nil
+	}
+	return d.ports(rules, ForwardPort.private)
+}
 
 func (d Desired) ports(rules []Rule, port func(ForwardPort) int) annotation.PortSet {
 	out := annotation.PortSet{}

@@ -63,6 +63,10 @@ func (p *planner) firewall(target *Address) {
 
 func (p *planner) createRule(target *Address, want Rule) {
 	on, port := target.on(), want.PublicPort
+	if want.CIDRs == nil && !target.Internal {
+		// Nobody is let in elsewhere. A list, even of everybody, shows later that the server has source ranges of rules.
+		want.CIDRs = []string{annotation.Anyone}
+	}
 	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
 	p.extras(on, want, Item{})
 	if len(p.desired.Members) > 0 {
