@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -110,6 +111,8 @@ type Outcome struct {
 	// Says is the error of a test, at the first try if it passed at the second.
 	Says string
 	Took time.Duration
+	// Requests are those of the rolling updates, Lost those of them without an answer.
+	Requests, Lost int
 }
 
 // The results of tests.
@@ -128,8 +131,12 @@ type junit struct {
 		Failure struct {
 			Message string `xml:"message,attr"`
 		} `xml:"failure"`
+		Log string `xml:"system-err"`
 	} `xml:"testsuite>testcase"`
 }
+
+// requests are the lines of a log about the requests during a rolling update.
+var requests = regexp.MustCompile(`(total HTTP requests|Network errors|HTTP errors): (\d+)`)
 
 // Judge returns the outcomes of all tests in a form, from the reports of those that ran.
 func (s Suite) Judge(form string, rolling bool, reports ...[]byte) (all []Outcome) {
@@ -143,7 +150,14 @@ func (s Suite) Judge(form string, rolling bool, reports ...[]byte) (all []Outcom
 			if c.Status == "skipped" || !focus.MatchString(c.Name) {
 				continue
 			}
-			o.Took = time.Duration(c.Time * float64(time.Second))
+			o.Took, o.Requests, o.Lost = time.Duration(c.Time*float64(time.Second)), 0, 0
+			for _, line := range requests.FindAllStringSubmatch(c.Log, -1) {
+				if n := must.Get(strconv.Atoi(line[2])); line[1] == "total HTTP requests" {
+					o.Requests += n
+				} else {
+					o.Lost += n
+				}
+			}
 			if c.Status == Passed {
 				o.Result = Passed
 			} else {

@@ -42,7 +42,9 @@ func TestJudge(t *testing.T) {
 		reports []string
 		want    Outcome
 	}{
-		"passed":          {reports: []string{passed}, want: Outcome{Result: Passed}},
+		"passed": {reports: []string{passed}, want: Outcome{Result: Passed}},
+		"requests": {reports: []string{`status="passed"><system-err>Load Balancer total HTTP requests: 8&#xA;Network errors: 1` +
+			`&#xA;HTTP errors: 2&#xA;Load Balancer total HTTP requests: 9</system-err></testcase>`}, want: Outcome{Result: Passed, Requests: 17, Lost: 3}},
 		"failed":          {reports: []string{failed("no")}, want: Outcome{Result: Failed, Says: "no"}},
 		"passed alone":    {reports: []string{failed("no"), passed}, want: Outcome{Result: Passed, Says: "no"}},
 		"skipped":         {reports: []string{skipped}, want: Outcome{Result: Failed, Says: "it did not run"}},

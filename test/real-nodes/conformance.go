@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/conformance"
@@ -29,9 +30,9 @@ import (
 
 // conformanceChapters returns a chapter for each of the forms, in which Kubernetes' own tests run; "all" are all of them.
 func conformanceChapters(forms string, rolling bool) (all []chapter) {
-	suite := conformance.Load()
+	suite, wanted := conformance.Load(), strings.Fields(forms)
 	for _, form := range suite.Forms {
-		if forms != "all" && !slices.Contains(strings.Fields(forms), form.Name) {
+		if forms != "all" && !slices.Contains(wanted, form.Name) {
 			continue
 		}
 		world := func() *place {
@@ -53,6 +54,7 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 		}
 		all = append(all, chapter{form.Name, world, scenarios})
 	}
+	must.Be(forms == "all" || len(all) == len(wanted), "--conformance %q: the forms are in test/conformance/tests.yaml", forms)
 	return all
 }
 
@@ -64,7 +66,8 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	e.serveDNS(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go e.otherPorts(ctx)
+	services := must.Get(e.Client.CoreV1().Services(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{}))
+	go e.otherPorts(ctx, services.ResultChan())
 	if form.Kill != "" {
 		go e.killLeaders(ctx, must.Get(time.ParseDuration(form.Kill)))
 	}
@@ -81,6 +84,10 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	e.tests = suite.Judge(form.Name, rolling, reports...)
 	failed := suite.Failed(e.tests)
 	must.Be(failed == "", "failed: %s", failed)
+	e.until(ctx, "nothing of the tests' Services to be left in the router", func(context.Context) {
+		left := e.path.Status()
+		must.Be(len(left.Rules)+len(left.Forwards) == 0, "it has %+v", left)
+	})
 	return ""
 }
 
@@ -88,6 +95,7 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	log := filepath.Join(filepath.Dir(e.programs.Binaries.CLI), "conformance", strings.ReplaceAll(name, " ", "-"))
 	must.OK(os.MkdirAll(filepath.Dir(log), 0o750))
+	_ = os.Remove(log + ".xml")            // of an earlier run
 	f := must.Get(os.Create(log + ".log")) // #nosec G304 -- our own folder
 	defer func() { _ = f.Close() }()
 
@@ -116,10 +124,9 @@ func (e *env) killLeaders(ctx context.Context, period time.Duration) {
 	}
 }
 
-// otherPorts does what the Event ReservedPort says: it gives Services another port, until the context ends.
-func (e *env) otherPorts(ctx context.Context) {
-	services := must.Get(e.Client.CoreV1().Services(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{}))
-	for event := range services.ResultChan() {
+// otherPorts does what the Event ReservedPort says: it gives Services another port.
+func (e *env) otherPorts(ctx context.Context, services <-chan watch.Event) {
+	for event := range services {
 		s, ok := event.Object.(*corev1.Service)
 		if !ok || !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "ReservedPort" }) {
 			continue
