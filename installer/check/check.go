@@ -95,6 +95,7 @@ var judges = map[string]func(*Facts) Finding{
 	"CCM-004":  answers,
 	"CCM-005":  openErrors,
 	"CCM-006":  placement,
+	"CCM-007":  states,
 	"CKS-001":  madeByCKS,
 	"CKS-002":  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
 	"CKS-003":  ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),

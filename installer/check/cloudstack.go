@@ -190,7 +190,6 @@ const (
 	contactMade   = "CloudStack can be used"
 	contactFailed = "CloudStack cannot be used"
 	contactAgain  = "CloudStack answers again"
-	configWaits   = "A changed value of the cloud-config takes effect when the controller restarts"
 	configUsed    = "Changed credentials or CA certificates are in use"
 )
 
@@ -206,21 +205,15 @@ func contact(f *Facts) Finding {
 	if err := f.Err(Logs); err != nil {
 		return Unread(err)
 	}
-	out, lines := Passf("no call fails"), 0
-	proof := f.lastSuccess()
+	lines, proof := 0, f.lastSuccess()
 	for i := range f.Logs {
 		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
-		failed, stale := lastContact(f.Logs[i].Lines)
-		switch {
+		failed := lastContact(f.Logs[i].Lines)
 		// The first contact of a Pod is tried until it succeeds, whatever another Pod reaches; other calls are the leader's.
-		case failed != nil && (failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough):
+		if failed != nil && (failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough) {
 			wait, _ := time.ParseDuration(cmp.Or(failed.Values["in"], failed.Values["retryIn"]))
 			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" + f.until(failed.At.Add(wait))
 			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
-		case len(stale) > 0:
-			keys := strings.Join(stale, ", ")
-			pod.Message = "read the cloud-config's " + keys + " when it started"
-			out = Problemf("the controller still works with the old %s", keys).About(pod).Fix("restart the controller: `%s`", restart)
 		}
 		lines += len(f.Logs[i].Lines)
 	}
@@ -230,7 +223,7 @@ func contact(f *Facts) Finding {
 	case lines == 0:
 		return Unknownf("the controller's log of the last hour is empty")
 	}
-	return out
+	return Passf("no call fails")
 }
 
 // lastSuccess returns when the controller last said of a Service or Node that all is done in CloudStack.
@@ -249,21 +242,15 @@ func (f *Facts) lastSuccess() (at time.Time) {
 	return at
 }
 
-// lastContact returns the failed call that no success follows, and the settings of the cloud-config that the Pod does
-// not use yet: it names them when it begins to use the rest of a changed file.
-func lastContact(lines []podlog.Line) (failed *podlog.Line, stale []string) {
-	var named []string
+// lastContact returns the failed call that no success follows.
+func lastContact(lines []podlog.Line) (failed *podlog.Line) {
 	for i := range lines {
 		switch l := &lines[i]; {
 		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Values["err"], l.Message)):
 			failed = l
-		case l.Message == contactMade || l.Message == contactAgain:
+		case slices.Contains([]string{contactMade, contactAgain, configUsed}, l.Message):
 			failed = nil
-		case l.Message == configWaits:
-			named = append(named, l.Values["key"])
-		case l.Message == configUsed:
-			named, stale, failed = nil, named, nil // they were tried before
 		}
 	}
-	return failed, stale
+	return failed
 }

@@ -6,6 +6,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -187,6 +188,64 @@ func answers(f *Facts) Finding {
 	}
 	return Passf("%s", english.Plural(len(f.Answers), "Pod", "")).Unless(sick, "Pod", "%s not healthy").About(silent...)
 }
+
+// states compares what the Pods work with with what is so.
+func states(f *Facts) Finding {
+	var stale, unsure []Object
+	shown := 0
+	for i := range f.Answers {
+		pod, s := f.Answers[i].Pod, f.Answers[i].State
+		if s == nil {
+			continue
+		}
+		shown++
+		say := func(list *[]Object, format string, args ...any) {
+			*list = append(*list, objectf("Pod", pod.Namespace, pod.Name, format, args...))
+		}
+		if len(s.Waits) > 0 {
+			say(&stale, "works with the old %s of the cloud-config, which it reads when it starts", strings.Join(s.Waits, ", "))
+		}
+		if f.Err(Project) == nil && s.Project != f.ProjectID && s.Project != f.Config.ProjectID {
+			say(&stale, "works in the project with id %s, and that of the cloud-config has id %s", s.Project, f.ProjectID)
+		}
+		if names := f.unlike(s.Config); len(names) > 0 {
+			say(&unsure, "read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret within two minutes",
+				f.ago(s.Loaded), strings.Join(names, ", "))
+		}
+		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
+			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
+				say(&unsure, "was refused %s %s ago, which the role allows: it does without until %s, if the role of the project allows it, too",
+					command, f.ago(at), at.Add(cloudstack.RefusalAge).UTC().Format(time.TimeOnly+"Z"))
+			}
+		}
+	}
+	switch {
+	case shown == 0:
+		return Skipf("no Pod shows it: an older release, or --authorization-always-allow-paths without /configz")
+	case len(stale) == 0 && len(unsure) > 0:
+		return Warnf("the controller may not know what is so").About(unsure...)
+	}
+	return Passf("%s", english.Plural(shown, "Pod", "")).Unless(append(stale, unsure...), "difference", "%s between what the controller works with and what is so")
+}
+
+// unlike returns the keys of which the Secret has other values than those with these digests.
+func (f *Facts) unlike(digests map[string]string) (names []string) {
+	if f.Secret == nil {
+		return nil
+	}
+	want := f.Secret.Digests()
+	all := maps.Clone(want)
+	maps.Copy(all, digests)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if want[name] != digests[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ago is how long ago something was.
+func (f *Facts) ago(t time.Time) time.Duration { return f.At.Sub(t).Round(time.Second) }
 
 func placement(f *Facts) Finding {
 	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })

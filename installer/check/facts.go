@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 // Source is what a run reads at most once, however many checks use it. Its text completes "X could not be read".
@@ -104,7 +105,9 @@ type Setup struct {
 	// fails rather than being skipped. Both zero: it can.
 	NoCloud    string
 	NoCloudErr error
-	Manifest   string // the rendered chart that is about to be applied; "" where nothing is
+	// Secret is the cloud-config in the release's Secret; nil where the credentials came from a file.
+	Secret   *cloudstack.Config
+	Manifest string // the rendered chart that is about to be applied; "" where nothing is
 	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud
 	// controller manager for CCM-002 and CCM-003.
 	Replaces []Object
@@ -150,6 +153,7 @@ type Facts struct {
 	ClockAhead        *time.Duration // how far CloudStack's clock is ahead; nil where no answer told
 	APIs              sets.Set[string]
 	Owner             *cloudapi.User // whose the keys are; nil where the server does not say
+	ProjectID         string         // "" for the account itself
 	Zones             []cloudstack.Zone
 	VMs               *inventory.VMSnapshot
 	Places            []credentials.Place // other places with VMs; read where most nodes have none
@@ -177,6 +181,8 @@ type Answer struct {
 	Pod  *corev1.Pod
 	Sick string // what is wrong with the answer; "" for nothing
 	Err  error  // why it could not be asked
+	// State is what the Pod works with; nil where it does not show it.
+	State *provider.State
 }
 
 // Fail notes that something could not be read.

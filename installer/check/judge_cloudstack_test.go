@@ -108,18 +108,16 @@ func TestContact(t *testing.T) {
 	again := func(ago time.Duration) podlog.Line {
 		return wrote(ago, 'I', contactAgain, map[string]string{"after": "1m2s"})
 	}
-	waits, used := wrote(time.Minute, 'I', configWaits, map[string]string{"key": "zone"}), wrote(time.Minute, 'I', configUsed, nil)
+	used := wrote(time.Minute, 'I', configUsed, nil)
 	fine := expect{OK, "no call fails", nil}
 	for name, tt := range map[string]struct {
 		lines []podlog.Line
 		want  expect
 	}{
-		"a changed file":                {[]podlog.Line{can, waits, used}, expect{"", "the controller still works with the old zone", []string{"Pod p: read the cloud-config's zone"}}},
-		"the file is again what it was": {[]podlog.Line{can, waits, used, used}, expect{OK, "", nil}},
-		"an empty log":                  {nil, expect{Unknown, "empty", nil}},
-		"nothing about CloudStack":      {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
-		"contact after failure":         {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
-		"over":                          {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
+		"an empty log":             {nil, expect{Unknown, "empty", nil}},
+		"nothing about CloudStack": {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
+		"contact after failure":    {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
+		"over":                     {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
 		"keys or certificates that work came later": {[]podlog.Line{can, failed, used}, fine},
 		"tried again soon": {
 			[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": lookup, "retryIn": "1m10s"})},

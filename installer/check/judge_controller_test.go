@@ -13,12 +13,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/testenv/leftby"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -163,6 +166,56 @@ func TestAnswers(t *testing.T) {
 	expect{OK, "2 Pods", nil}.of(t, "CCM-004", answers(well, Answer{Pod: &ready, Err: far}))
 	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Sick: "/healthz: [-]x"}))
 	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
+}
+
+// What a Pod works with is compared with the Secret, the project and the role.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	p, silent := pod("a", true), pod("b", true)
+	secret := cloudstack.Config{APIURL: "https://cloud/client/api", APIKey: "a", SecretKey: "b", Zone: "z1", ProjectID: "prod"}
+	const at = "Pod kube-system/a: "
+	for says, tt := range map[string]struct {
+		change func(f *Facts, s *provider.State)
+		want   expect
+	}{
+		"as it is": {func(*Facts, *provider.State) {}, expect{OK, "1 Pod", nil}},
+		"an old zone": {
+			func(_ *Facts, s *provider.State) { s.Waits = []string{"zone", "region"} },
+			expect{"", "1 difference", []string{at + "works with the old zone, region of the cloud-config"}},
+		},
+		"a project that was made again": {
+			func(_ *Facts, s *provider.State) { s.Project = "p-old" },
+			expect{"", "1 difference", []string{at + "works in the project with id p-old, and that of the cloud-config has id p-1"}},
+		},
+		"a project whose name was not looked up yet": {func(_ *Facts, s *provider.State) { s.Project = "prod" }, expect{OK, "", nil}},
+		"a Secret that was changed": {
+			func(f *Facts, _ *provider.State) { f.Secret.APIKey, f.Secret.Region = "new", "r" },
+			expect{Warning, "may not know", []string{at + "read the cloud-config 3m0s ago, and the Secret has another api-key, region;"}},
+		},
+		"a file in place of the Secret": {func(f *Facts, _ *provider.State) { f.Secret = nil }, expect{OK, "", nil}},
+		"a role that was repaired": {
+			func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Minute) },
+			expect{Warning, "may not know", []string{at + "was refused createTags 1m0s ago, which the role allows: it does without until 03:13:05Z"}},
+		},
+		"a refusal that is over":    {func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Hour) }, expect{OK, "", nil}},
+		"a command that is refused": {func(_ *Facts, s *provider.State) { s.Refused["listTags"] = now }, expect{OK, "", nil}},
+		"both": {
+			func(_ *Facts, s *provider.State) { s.Waits, s.Refused["createTags"] = []string{"zone"}, now },
+			expect{"", "2 differences", []string{at + "works with", at + "was refused"}},
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			tt.want.of(t, "CCM-007", func(f *Facts) {
+				inSecret := secret
+				f.Config, f.Secret, f.ProjectID, f.APIs = secret, &inSecret, "p-1", sets.New("createTags")
+				s := &provider.State{Config: secret.Digests(), Loaded: now.Add(-3 * time.Minute), Project: "p-1", Refused: map[string]time.Time{}}
+				tt.change(f, s)
+				f.Answers = []Answer{{Pod: &p, State: s}, {Pod: &silent}}
+			})
+		})
+	}
+	expect{Skipped, "no Pod shows it", nil}.of(t, "CCM-007", func(f *Facts) { f.Answers = []Answer{{Pod: &silent}} })
 }
 
 // What was said about an object is over when it is gone, or has become well since; a later Event of success ends a warning.

@@ -156,12 +156,14 @@ func TestTableOfFaults(t *testing.T) {
 	require.NoError(t, err)
 
 	var rows []string
-	for _, fails := range regexp.MustCompile(`(?m)^fails (\S+) `).FindAllStringSubmatch(string(script), -1) {
-		rows = append(rows, fails[1])
+	for _, fails := range regexp.MustCompile(`(?m)^fails (\S+) ('(?:[^']|'')+'|\S+).* # (.+)$`).FindAllStringSubmatch(string(script), -1) {
+		said := strings.ReplaceAll(strings.Trim(fails[2], "'"), "''", "'")
+		rows = append(rows, strings.Join([]string{fails[1], fails[3], "`" + strings.TrimSpace(said) + "`"}, " | "))
 	}
+	require.Len(t, rows, strings.Count(string(script), "\nfails "), "each says after # what the fault is")
 	var listed []string
-	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z0-9]+-\d+) \| .* s \| .* s \|$`).FindAllStringSubmatch(string(page), -1) {
-		listed = append(listed, row[1])
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z0-9]+-\d+ \| .*) \| [\d.]+ s \| (.*) \| [\d.]+ s \|$`).FindAllStringSubmatch(string(page), -1) {
+		listed = append(listed, row[1]+" | "+row[2])
 	}
 	require.Equal(t, rows, listed, "docs/contributing/faults.md: the rows are those of remedies.txtar, in its order")
 	for _, c := range All() {

@@ -250,7 +250,7 @@ func TestWhatIsKnownOfTheRole(t *testing.T) {
 		require.True(t, r.Lacks("p", "createTags", time.Now()))
 		time.Sleep(time.Second)
 		require.False(t, r.Lacks("p", "createTags", time.Now()), "a drift round that began since asks again")
-		time.Sleep(refusalAge)
+		time.Sleep(RefusalAge)
 		require.False(t, r.Lacks("p", "createTags", time.Time{}), "it is long ago")
 		r.Note("p", "createTags", true)
 		time.Sleep(time.Hour)

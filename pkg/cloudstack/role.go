@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// refusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one object.
-const refusalAge = 10 * time.Minute
+// RefusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one object.
+const RefusalAge = 10 * time.Minute
 
 // Role is what the role of the API's user allows, and what the server can do, as answers have shown. It is the one memory of
 // that, by project. What is there stays there until an answer says otherwise; what is not there is asked for again. Its zero
@@ -59,13 +59,26 @@ func (r *Role) Has(project, name string, since time.Time) (has, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, known := r.facts[ability{project, name}]
-	return f.has, known && (f.has || !f.seen.Before(since) && r.clock.Since(f.seen) < refusalAge)
+	return f.has, known && (f.has || !f.seen.Before(since) && r.clock.Since(f.seen) < RefusalAge)
 }
 
 // Lacks reports whether the role is known not to have an ability, see Has.
 func (r *Role) Lacks(project, name string, since time.Time) bool {
 	has, known := r.Has(project, name, since)
 	return known && !has
+}
+
+// Refused returns what the role is known not to have in a project, and since which answer.
+func (r *Role) Refused(project string) map[string]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]time.Time{}
+	for key, f := range r.facts {
+		if key.project == project && !f.has {
+			out[key.name] = f.seen
+		}
+	}
+	return out
 }
 
 // Forget forgets everything: the keys are another user's.

@@ -293,6 +293,14 @@ func (i *Inventory) ProjectID(ctx context.Context) (string, error) {
 	return r.value, nil
 }
 
+// KnownProjectID is ProjectID without an API call: a name that was never resolved is returned as it is.
+func (i *Inventory) KnownProjectID() string {
+	if last := i.project.peek(); last != nil {
+		return last.value
+	}
+	return i.options.ProjectID
+}
+
 func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
 	projects, err := i.api.ListProjects(ctx)
 	i.fetched("projects", err)

@@ -75,6 +75,7 @@ type Provider struct {
 	clusterUID    atomic.Pointer[string] // the UID of namespace kube-system; see readClusterUID
 	clientOptions []cloudstack.Option
 	reloader      *reloader // nil unless the framework made the provider
+	state         atomic.Pointer[State]
 
 	initialize   sync.Once
 	kube         kubernetes.Interface                       // set by Initialize
@@ -135,6 +136,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 		return nil, err
 	}
 	p.client, p.clientOptions, p.outage = client, clientOptions, silence
+	p.use(cfg)
 	return p, nil
 }
 

@@ -181,10 +181,11 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 			}
 		}
 	}
-	for _, name := range p.config.NeedsRestart(cfg) {
+	p.client.Adopt(trial)
+	p.use(cfg)
+	for _, name := range p.State().Waits {
 		klog.InfoS("A changed value of the cloud-config takes effect when the controller restarts", "key", name)
 	}
-	p.client.Adopt(trial)
 	p.inventory.Forget()
 	if p.services != nil {
 		p.services.Retry()

@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -74,6 +76,25 @@ func TestReload(t *testing.T) {
 		assert.Equal(t, step.want, counts{of(reloadOK), of(reloadRefused), of(reloadInvalid), testutil.ToFloat64(p.reloader.pending)}, step.name)
 		assert.Equal(t, step.caller, caller(), step.name)
 	}
+	inUse, err := cloudconfig.Parse(strings.NewReader(next))
+	require.NoError(t, err)
+	assert.Equal(t, State{Loaded: clock.Now(), Config: inUse.Digests(), Refused: map[string]time.Time{}}, p.State())
+	require.NoError(t, os.WriteFile(o.ConfigFile, []byte(next+"region = r\n"), 0o600))
+	p.reloader.look(t.Context())
+	p.client.Role().Note("", "createTags", false)
+	p.client.Role().Note("", "listTags", true)
+	p.client.Role().Note("a Service's", "createTags", false)
+	says := p.State()
+	assert.Equal(t, []string{"region"}, says.Waits)
+	assert.Contains(t, says.Refused, "createTags")
+	assert.Len(t, says.Refused, 1, "nothing of a project that a Service names")
+	shown, err := json.Marshal(says)
+	require.NoError(t, err)
+	assert.NotContains(t, string(shown), inUse.SecretKey)
+	require.NoError(t, os.WriteFile(o.ConfigFile, []byte(next), 0o600))
+	p.reloader.look(t.Context())
+	assert.Empty(t, p.State().Waits)
+
 	cloud.Ledger().Reset()
 	_, err = p.inventory.VMs(t.Context(), time.Hour)
 	require.NoError(t, err)

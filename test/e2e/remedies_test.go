@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -25,6 +27,33 @@ import (
 
 // patience is for a check that sees a change when the controller has made its next round.
 const patience = 150 * time.Second
+
+// measured is how soon a check failed after a fault, and passed after its remedy.
+type measured struct {
+	code        string
+	seen, green time.Duration
+}
+
+// rowOfFault matches a row of docs/contributing/faults.md, with its times between the groups.
+var rowOfFault = regexp.MustCompile(`(?m)^(\| [A-Z0-9]+-\d+ \| .* \| )[\d.]+( s \| .* \| )[\d.]+( s \|)$`)
+
+// record writes the times so far into the table that CSCCM_FAULTS names.
+func (s *scene) record() {
+	page := os.Getenv("CSCCM_FAULTS")
+	if page == "" {
+		return
+	}
+	rows := s.faults
+	text := rowOfFault.ReplaceAllStringFunc(string(must.Get(os.ReadFile(page))), func(row string) string {
+		if len(rows) == 0 {
+			return row
+		}
+		parts, times := rowOfFault.FindStringSubmatch(row), rows[0]
+		rows = rows[1:]
+		return fmt.Sprintf("%s%.1f%s%.1f%s", parts[1], times.seen.Seconds(), parts[2], times.green.Seconds(), parts[3])
+	})
+	must.OK(os.WriteFile(page, []byte(text), 0o600))
+}
 
 // look runs one check: that of an install, or of doctor.
 func (s *scene) look(code string, args []string) check.Result {
@@ -47,6 +76,7 @@ func (s *scene) look(code string, args []string) check.Result {
 // person is in the lines of the script that follow.
 func (s *scene) fails(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
+	began := time.Now()
 	var found check.Result
 	testenv.Await(s.t.Context(), patience, args[0]+" to fail", func(context.Context) {
 		found = s.look(args[0], args[2:])
@@ -57,6 +87,7 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 		failed := found.Outcome == check.Failed || found.Outcome == check.Warning
 		must.Be(failed && strings.Contains(text, args[1]), "it is %s: %s", found.Outcome, text)
 	})
+	s.faults = append(s.faults, measured{code: args[0], seen: time.Since(began)})
 	must.Be(found.Remedy != "", "there is no remedy")
 	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // others are for another machine
 	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {
@@ -68,10 +99,17 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 // passes waits until a check passes.
 func (s *scene) passes(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
+	began := time.Now()
 	testenv.Await(s.t.Context(), patience, args[0]+" to pass", func(context.Context) {
 		now := s.look(args[0], args[1:])
 		must.Be(now.Outcome == check.OK, "it is %s: %s %v", now.Outcome, now.Message, now.Objects)
 	})
+	for i := range s.faults {
+		if row := &s.faults[i]; row.code == args[0] && row.green == 0 {
+			row.green = time.Since(began)
+		}
+	}
+	s.record()
 }
 
 // line runs a command line in a shell on a terminal, where somebody answers each question with yes.

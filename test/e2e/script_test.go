@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 			"mangle": on((*scene).mangle), "harmless": on((*scene).harmless), "initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
 			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "provider": on((*scene).provider),
 			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
-			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "serve": on((*scene).serve),
+			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "pods": on((*scene).pods), "serve": on((*scene).serve),
 			"killed": on((*scene).killed), "no-controller": on((*scene).noController), "pause-leader": on((*scene).pauseLeader),
 			"certificate": on((*scene).certificate), "datapath": on((*scene).datapath),
 		},
@@ -100,6 +100,7 @@ type scene struct {
 	calls, lines int          // of the ledger and the audit log, that changes has told
 	operator     map[int]bool // calls of the command cloud, by number
 	secret       string       // of the cloud-config
+	faults       []measured   // by the commands fails and passes
 }
 
 // on makes a command of a method, which package must ends. An error fails the script, or is wanted after "!".

@@ -99,6 +99,7 @@ func (w *world) breakAll(t *testing.T) {
 	w.health = errors.New(
 		"an error on the server (\"[-]leaderElection failed\\nhealthz check failed\") has prevented the request from succeeding",
 	) // CCM-004
+	w.waits = []string{"zone"} // CCM-007
 	// CCM-005
 	w.add(t, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Type: "Warning", Reason: "SyncLoadBalancerFailed", Message: "no free address",

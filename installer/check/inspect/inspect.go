@@ -80,6 +80,9 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 	cs, err := access.Of(ctx, c, release, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
+		if cs.Secret != nil {
+			env.Secret = cs.Secret.Config
+		}
 		return env, cs.Close
 	}
 	var unreachable *cluster.Error
@@ -196,7 +199,6 @@ type reading struct {
 	reads     sync.WaitGroup                // those that were started
 	slots     chan struct{}                 // bounds how many sources are read at a time
 	sel       check.Selection
-	project   string // its id; "" for the account itself
 }
 
 // errEnded means that the run ended before a source was read.

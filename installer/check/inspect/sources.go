@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/rights"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -153,32 +155,32 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 		f.Owner = check.Find(users, func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
 		return err
 	case check.Project:
-		r.project, err = r.inventory.ProjectID(ctx)
+		f.ProjectID, err = r.inventory.ProjectID(ctx)
 	case check.Zones:
 		f.Zones, err = r.inventory.Zones(ctx)
 	case check.VMs:
 		f.VMs, err = r.inventory.VMs(ctx, 0)
 	case check.Places:
 		if len(check.Lost(f.Nodes, f.VMs)) > 0 {
-			f.Places = credentials.Places(ctx, r.CloudStack, r.project)
+			f.Places = credentials.Places(ctx, r.CloudStack, f.ProjectID)
 		}
 	case check.Networks:
-		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: r.project})
+		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: f.ProjectID})
 	case check.Addresses:
-		f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.project})
+		f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: f.ProjectID})
 	case check.Quota: // which the minimal role may not ask for, and the checks do without
 		if !f.APIs.HasAll("listAccounts", "listProjects") {
 			return nil
 		}
-		quota, err := r.CloudStack.ReadQuota(ctx, r.project)
+		quota, err := r.CloudStack.ReadQuota(ctx, f.ProjectID)
 		if err == nil && quota.PublicIPs.Max != cloudapi.Unlimited {
 			f.Quota = &quota.PublicIPs
 		}
 		return err
 	case check.AllRules:
-		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.project})
+		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.ProjectID})
 	case check.Forwards:
-		f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: r.project})
+		f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: f.ProjectID})
 	case check.Balancers:
 		return r.readBalancers(ctx, f)
 	case check.Plans:
@@ -200,7 +202,7 @@ func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
 	return err
 }
 
-// ask asks a Pod for its health and its metrics through the API server.
+// ask asks a Pod for its health, its metrics and its state through the API server.
 func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ error) {
 	a.Pod = p
 	pods, port := r.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(portOf(p))
@@ -218,6 +220,12 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 			a.Sick = "serves /healthz but no /metrics"
 		}
 	}
+	var shown struct {
+		State *provider.State `json:"cloudstack"`
+	}
+	raw, _ = pods.ProxyGet("https", p.Name, port, "configz", nil).DoRaw(ctx)
+	_ = json.Unmarshal(raw, &shown) // an older controller refuses
+	a.State = shown.State
 	return a, nil
 }
 
@@ -363,7 +371,7 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 		f.NotCKS = "not made by CKS: no node has such a name"
 		return nil
 	}
-	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, r.project)
+	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, f.ProjectID)
 	k := ckscheck.ClusterOf(clusters, lbrules.NodeVMs(f.Nodes, f.VMs))
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
@@ -378,6 +386,6 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 		f.NotCKS = "not made by CKS: CloudStack only lists it"
 		return nil
 	}
-	f.CKS, err = (&ckscheck.Reader{API: r.CloudStack, ProjectID: r.project, Dial: r.DialAPI, Clock: r.Clock}).Running(ctx, k, f.Nodes)
+	f.CKS, err = (&ckscheck.Reader{API: r.CloudStack, ProjectID: f.ProjectID, Dial: r.DialAPI, Clock: r.Clock}).Running(ctx, k, f.Nodes)
 	return err
 }

@@ -45,6 +45,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
@@ -82,6 +83,7 @@ type world struct {
 	kubelet func(node string) string  // its --cloud-provider
 	log     string                    // of the controller
 	health  error                     // of its Pods' /healthz
+	waits   []string                  // keys of the cloud-config that its Pods have not taken over
 	edit    *strings.Replacer         // of what CloudStack answers
 	behind  time.Duration             // CloudStack's clock
 }
@@ -218,10 +220,16 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		return true, &runtime.Unknown{Raw: []byte(w.log)}, nil
 	})
 	w.kube.AddProxyReactor("pods", func(a ktesting.Action) (bool, rest.ResponseWrapper, error) {
-		if a.(ktesting.ProxyGetAction).GetPath() == "healthz" {
-			return true, answer{w.health}, nil
+		switch a.(ktesting.ProxyGetAction).GetPath() {
+		case "healthz":
+			return true, answer{"ok", w.health}, nil
+		case "configz":
+			s := provider.State{Config: w.env.CloudConfig.Digests(), Waits: w.waits}
+			shown, err := json.Marshal(map[string]any{"cloudstack": s, "cloudcontrollermanager.config.k8s.io": map[string]any{"Generic": 1}})
+			return true, answer{string(shown), err}, nil
+		default:
+			return true, answer{"", errors.New("Unauthorized")}, nil
 		}
-		return true, answer{errors.New("Unauthorized")}, nil
 	})
 	w.env = &inspect.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
@@ -232,9 +240,12 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 }
 
 // answer is what a Pod says through the API server.
-type answer struct{ err error }
+type answer struct {
+	text string
+	err  error
+}
 
-func (a answer) DoRaw(context.Context) ([]byte, error) { return []byte("ok"), a.err }
+func (a answer) DoRaw(context.Context) ([]byte, error) { return []byte(a.text), a.err }
 
 func (a answer) Stream(context.Context) (io.ReadCloser, error) { return nil, errors.New("no stream") }
 

@@ -7,6 +7,7 @@ package cloudconfig
 //go:generate go test . -run Readme -update-docs
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,6 +195,18 @@ func (c *Config) Differences(wanted *Config) []string {
 		default:
 			out = append(out, fmt.Sprintf("%s is %s, would be %s", k.name, quoted(was), quoted(now)))
 		}
+	}
+	return out
+}
+
+// digestLength is enough to tell values apart, and too little to find a secret.
+const digestLength = 12
+
+// Digests returns digests of the values that are not the default, by key.
+func (c *Config) Digests() map[string]string {
+	out := map[string]string{}
+	for k, v := range c.values {
+		out[k.name] = fmt.Sprintf("%x", sha256.Sum256([]byte(v)))[:digestLength]
 	}
 	return out
 }
