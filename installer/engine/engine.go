@@ -27,6 +27,7 @@ type Helm interface {
 	History(ctx context.Context, name string) ([]helm.Release, error)
 	Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error)
 	Rollback(ctx context.Context, name string, revision int) (*helm.Release, error)
+	NeverRan(ctx context.Context, name string, revision int) error
 	Uninstall(ctx context.Context, name string) error
 	Template(ctx context.Context, r helm.ApplyRequest) (string, error)
 }

@@ -67,9 +67,17 @@ func (h *Helm) Rollback(ctx context.Context, _ string, revision int) (*helm.Rele
 	return nil, helm.ErrReleaseNotFound
 }
 
+// NeverRan implements engine.Helm.
+func (h *Helm) NeverRan(_ context.Context, _ string, revision int) error {
+	for i := range h.Kept {
+		h.Kept[i].NeverRan = h.Kept[i].NeverRan || h.Kept[i].Revision == revision
+	}
+	return nil
+}
+
 // push adds a revision. One whose objects could not be made has failed.
 func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) {
-	r.Revision, r.Status = 1, "deployed"
+	r.Revision, r.Status, r.NeverRan = 1, "deployed", false
 	if was := h.Release(); was != nil {
 		r.Revision = was.Revision + 1
 	}

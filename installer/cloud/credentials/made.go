@@ -103,11 +103,11 @@ func (m *Made) Owner(apiURL string) (account, domain string) {
 	return account, domain
 }
 
-// Mine reports whether csccm made a user for this cluster: the user is on its list, and has no mark of another cluster.
-// The keys of all other users are never revoked, because nobody knows who works with them.
+// Mine reports whether csccm made a user for this cluster: by the user's mark, which outlives the list, or without one by the
+// list. The keys of all other users are never revoked, because nobody knows who works with them.
 func (m *Made) Mine(u *cloudapi.User) bool {
-	if mark := u.Cluster(); mark != "" && mark != m.Cluster {
-		return false
+	if mark := u.Cluster(); mark != "" {
+		return mark == m.Cluster
 	}
 	return slices.ContainsFunc(m.Objects, func(o MadeObject) bool {
 		return o.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: u.Account, DomainID: u.DomainID}) && (o.ID == "" || o.ID == u.ID)

@@ -32,7 +32,7 @@ type RemovalStep struct {
 	made []MadeObject // the object, and those that go with it
 }
 
-// PlanRemoval decides what of the list is removed: users and keys always; an account if nothing but csccm's own users
+// PlanRemoval decides what is removed of the list, and of the users with the cluster's mark: users and keys always; an account if nothing but csccm's own users
 // is in it, because deleting an account deletes all that it owns; a role if no account uses it.
 func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal, error) {
 	users, err := admin.ListUsers(ctx, "")
@@ -42,6 +42,11 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 	accounts, err := admin.ListAccounts(ctx, "")
 	if err != nil {
 		return nil, explain("listing accounts", err)
+	}
+	for i := range users { // the list may be lost, or older than its last user
+		if u := &users[i]; u.Cluster() != "" && m.Mine(u) {
+			m.add([]*MadeObject{{Kind: MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}})
+		}
 	}
 	r := &Removal{}
 	for _, kind := range []MadeKind{MadeAccount, MadeUser, MadeKeys, MadeRole} {

@@ -103,6 +103,7 @@ func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
 // planUser logs in, and plans role, account, user and keys.
 func (r *run) planUser(ctx context.Context) (err error) {
 	wanted := r.Merge()
+	r.Domain, r.Account = ownerIn(r.Account, r.Domain)
 	if r.Account == "" && wanted.ProjectID == "" {
 		if account, domain := r.made.Owner(wanted.APIURL); r.Domain == "" {
 			r.Account, r.Domain = account, domain

@@ -4,10 +4,12 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -189,7 +191,7 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 			return err
 		}
 	}
-	c := &change{was: &history[0], request: helm.ApplyRequest{
+	c := &change{was: &history[0], back: wayBack(history), given: o.Values, request: helm.ApplyRequest{
 		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(d.values, values), KubeVersion: e.Cluster.Version,
 		Description: "csccm upgrade", Decided: d.names(),
 	}}
@@ -225,7 +227,7 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 	if err != nil {
 		return err
 	}
-	c := &change{was: &history[0], action: "rollback", manifest: target.Manifest, request: helm.ApplyRequest{Values: target.Values}}
+	c := &change{was: &history[0], back: wayBack(history), action: "rollback", manifest: target.Manifest, request: helm.ApplyRequest{Values: target.Values}}
 	return c.carryOut(ctx, e, "rollback", fmt.Sprintf("revision %d, chart %s, controller %s", target.Revision, target.ChartVersion, target.AppVersion),
 		func(ctx context.Context) (*helm.Release, error) {
 			return e.Helm.Rollback(ctx, e.Release, target.Revision)
@@ -236,10 +238,14 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	var known []string
 	for i := range history {
-		known = append(known, fmt.Sprintf("%d (%s, chart %s)", history[i].Revision, history[i].Status, history[i].ChartVersion))
+		status := history[i].Status
+		if history[i].NeverRan {
+			status += ", never ran"
+		}
+		known = append(known, fmt.Sprintf("%d (%s, chart %s)", history[i].Revision, status, history[i].ChartVersion))
 	}
 	i := slices.IndexFunc(history, func(r helm.Release) bool {
-		return r.Revision == revision || revision == 0 && r.Revision != history[0].Revision && (r.Status == "superseded" || r.Deployed())
+		return r.Revision == revision || revision == 0 && r.Revision != history[0].Revision && r.Worked()
 	})
 	switch {
 	case i >= 0:
@@ -248,6 +254,45 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 		return nil, report.Usage("there is no earlier revision that worked", "revisions: "+strings.Join(known, ", ")+"; csccm uninstall takes the controller away")
 	}
 	return nil, report.Usage(fmt.Sprintf("there is no revision %d", revision), "name one of "+strings.Join(known, ", "))
+}
+
+// wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest first.
+func wayBack(history []helm.Release) string {
+	for i := range history {
+		if history[i].Worked() {
+			return fmt.Sprintf("csccm rollback %d", history[i].Revision)
+		}
+	}
+	return "csccm uninstall"
+}
+
+// awaitPods waits until the Pods of a revision run. If they do not, the revision is no way back for later ones, and the error names
+// the values that were given: one of them may be the cause.
+func awaitPods(ctx context.Context, e *engine.Env, now *helm.Release, given map[string]any) error {
+	err := rollout.Wait(ctx, e)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if noted := e.Helm.NeverRan(ctx, e.Release, now.Revision); noted != nil {
+		e.Progress.Warn("revision %d is not marked as one that never ran: %v", now.Revision, noted)
+	}
+	fix := report.RemedyOf(err)
+	if set := settings("", given); len(set) > 0 {
+		fix += "; the cause may be " + strings.Join(set, " ")
+	}
+	return report.Remedied(err, fix)
+}
+
+// settings returns chart values as flags give them.
+func settings(prefix string, values map[string]any) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if section, nested := values[name].(map[string]any); nested {
+			out = append(out, settings(prefix+name+".", section)...)
+		} else {
+			out = append(out, fmt.Sprintf("--set %s%s=%v", prefix, name, values[name]))
+		}
+	}
+	return out
 }
 
 // carryOut changes the release by do, and waits until the controller's Pods run and one of them leads. to is the chart,
@@ -264,7 +309,7 @@ func (c *change) carryOut(
 		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion), "to    "+to)
 	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, e.Verbose)...)
 	plan.Warnings = c.warnings
-	back := fmt.Sprintf("go back with csccm rollback %d", c.was.Revision)
+	back := "go back with " + c.back
 	var steps []engine.Step
 	if c.action != actionKeep {
 		steps = []engine.Step{
@@ -278,7 +323,8 @@ func (c *change) carryOut(
 				return nil
 			}},
 			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error {
-				return report.Remedied(rollout.Wait(ctx, e), "remove the cause and wait with csccm status, or "+back)
+				err := awaitPods(ctx, e, now, c.given)
+				return report.Remedied(err, cmp.Or(report.RemedyOf(err), "wait with csccm status")+", or "+back)
 			}},
 			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
 				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
@@ -293,8 +339,8 @@ func (c *change) carryOut(
 	return e.Run(ctx, engine.Operation{
 		Name: command, What: what, Back: "or " + back, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
 		Done: func() string {
-			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
-				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.was.Revision)
+			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   %s\n",
+				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.back)
 		},
 	})
 }

@@ -373,10 +373,8 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 			r.Domain, r.Account = domain, ""
 			if name, ok := strings.CutPrefix(answer, "project/"); ok {
 				r.Answer("project-id", name)
-			} else if i := strings.LastIndex(answer, "/"); i > 0 {
-				r.Domain, r.Account = answer[:i], answer[i+1:]
 			} else {
-				r.Account = answer
+				r.Domain, r.Account = ownerIn(answer, domain)
 			}
 			err := r.judgeOwner(ctx)
 			if known, ok := errors.AsType[*report.Error](err); ok && known.Fix != "" {
@@ -386,6 +384,14 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 		},
 	})
 	return err
+}
+
+// ownerIn returns the domain and the account that DOMAIN/NAME names; NAME is in the default domain.
+func ownerIn(name, domain string) (string, string) {
+	if i := strings.LastIndex(name, "/"); i > 0 {
+		return name[:i], name[i+1:]
+	}
+	return domain, name
 }
 
 // ownerOfNodes returns the account or project that owns the VMs of the nodes, as askOwner reads it; "" if none does.

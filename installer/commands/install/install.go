@@ -26,7 +26,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -126,6 +125,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = inspect.Run
 	}
+	given := c.Values
 	r := &run{Env: e, Config: &c, warned: map[string]bool{}, session: e.Session("install", "csccm uninstall takes the controller away again")}
 	e.Scrub = r.scrub
 	defer func() {
@@ -140,7 +140,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	}
 	release := []engine.Step{
 		{Name: "Helm release", Do: r.applyChart},
-		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return rollout.Wait(ctx, e) }},
+		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return awaitPods(ctx, e, r.release, given) }},
 	}
 	if r.taker != nil {
 		release, r.session.Back = r.taker.Around(release), takeover.WayBack

@@ -47,6 +47,7 @@ func TestInstallAsAdmin(t *testing.T) {
 	require.Equal(t, 1, e.cloud.Ledger().Count("logout"), "the session is ended")
 
 	calls := e.cloud.Ledger().Count("createUser", "registerUserKeys")
+	o.Account = "ROOT/k8s" // as the wizard takes it
 	e.install(t, o)
 	require.Equal(t, 1, e.Releases.Applied, "nothing to do: no new revision")
 	require.Equal(t, calls, e.cloud.Ledger().Count("createUser", "registerUserKeys"))

@@ -131,6 +131,9 @@ func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[strin
 	}
 	given = helm.MergeValues(helm.Values(history), given)
 	d, err := decideFor(ctx, e.Cluster, given)
+	if err == nil {
+		e.Progress.Info("the controller's Pods run %s (chart value controlPlaneOnly)", d.placement)
+	}
 	return helm.MergeValues(d.values, given), err
 }
 
@@ -140,8 +143,10 @@ type change struct {
 	request  helm.ApplyRequest
 	manifest string
 	action   string
-	objects  []diff.Change // what the API server says would become of the chart's objects; nil when it was not asked
-	warnings []string      // what the policy for tenants refuses
+	objects  []diff.Change  // what the API server says would become of the chart's objects; nil when it was not asked
+	warnings []string       // what the policy for tenants refuses
+	back     string         // command that goes back to the newest revision that worked
+	given    map[string]any // chart values of the command line
 }
 
 // The actions. actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.

@@ -114,7 +114,20 @@ func TestUpgradeFails(t *testing.T) {
 		_, err := e.Kube.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
 		return err
 	}
-	testenv.RequireRefusal(t, run(t, e, install.Config{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
+	// The same again is tried again. What never ran is no way back.
+	o := install.Config{Chart: chart(t, "1.1.0"), Values: map[string]any{"image": map[string]any{"tag": "nope"}, "replicaCount": 1}}
+	for n := 1; n <= 2; n++ {
+		err := run(t, e, o)
+		testenv.RequireRefusal(t, err, "", "csccm rollback 7", report.ExitTimeout)
+		require.Contains(t, report.RemedyOf(err), "; the cause may be --set image.tag=nope --set replicaCount=1, or go back")
+		require.Equal(t, n, e.Releases.Applied)
+	}
+	e.Releases.Changed = func(ctx context.Context, _ *helm.Release) error {
+		_, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Update(ctx, testenv.Deployment(1), metav1.UpdateOptions{})
+		return err
+	}
+	require.NoError(t, install.Rollback(t.Context(), e.Env, 0))
+	require.Equal(t, "1.0.0", e.Releases.Kept[0].ChartVersion)
 
 	// So does one that is stopped while it waits.
 	ctx, stop := context.WithCancelCause(t.Context())

@@ -202,7 +202,7 @@ func judge(answers []echo.Answer) (string, error) {
 		proxy := i == 1
 		switch {
 		case a.Error != "":
-			return "", fmt.Errorf("no answer at %s: %s", a.Address, a.Error)
+			return "", fmt.Errorf("no answer at %s within %s, the limit of csccm test: %s", a.Address, askTime, a.Error)
 		case proxy != a.Proxied:
 			return "", fmt.Errorf("PROXY protocol to Pod %s at %s: want %t, got %t; it came from %s", a.Pod, a.Address, proxy, a.Proxied, a.Client)
 		case proxy:
@@ -222,6 +222,9 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	for i, address := range t.targets() {
 		limited, cancel := context.WithTimeout(ctx, patience)
 		a, err := t.Ask(limited, address, t.id)
+		if limited.Err() != nil {
+			err = fmt.Errorf("no answer within %s, the limit of csccm test: %w", patience, err)
+		}
 		cancel()
 		var network *net.OpError
 		switch {

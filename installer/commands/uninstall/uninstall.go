@@ -279,14 +279,17 @@ func (u *run) cloud(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case len(made.Objects) == 0:
-		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them")
+	case len(made.Objects) == 0 && (!u.DeleteUser || u.owner == nil):
+		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes by the cluster's mark on users)")
 		return nil
 	case !u.DeleteUser:
 		for i := range made.Objects {
 			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", made.Objects[i].String())
 		}
 		return nil
+	}
+	if len(made.Objects) == 0 { // the list is lost, or csccm made nothing
+		made.APIURL, made.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
 	}
 	login, key := cloudconfig.Default(), ""
 	if u.owner != nil {
@@ -307,6 +310,9 @@ func (u *run) cloud(ctx context.Context) error {
 		return err
 	}
 	u.ends = slices.Contains(removal.APIKeys, key)
+	if !u.ends && len(made.Objects) == 0 {
+		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that csccm made them")
+	}
 	for _, text := range removal.Stays {
 		u.keep("%s", text)
 	}

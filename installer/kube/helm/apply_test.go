@@ -45,6 +45,14 @@ func TestApply(t *testing.T) {
 	require.Contains(t, second.Manifest, "--cluster-name=two")
 	require.Contains(t, second.Manifest, "--secure-port=10258", "the values are those of the request")
 
+	require.NoError(t, f.NeverRan(t.Context(), testName, 3))
+	require.NoError(t, f.NeverRan(t.Context(), testName, 3))
+	history, err = f.History(t.Context(), testName)
+	require.NoError(t, err)
+	require.False(t, history[0].Worked())
+	require.True(t, history[2].Worked())
+	require.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t), "its objects are in the cluster")
+
 	rel, err = f.Rollback(t.Context(), testName, 1)
 	require.NoError(t, err)
 	require.Equal(t, 4, rel.Revision)

@@ -201,6 +201,18 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	return &history[0], nil
 }
 
+// NeverRan notes in a revision that its Pods did not come up. The objects in the cluster are still those of the revision.
+func (c *Client) NeverRan(ctx context.Context, name string, revision int) error {
+	cfg, stored, err := c.stored(context.WithoutCancel(ctx), name)
+	for _, r := range stored {
+		if r.Version == revision && !strings.HasPrefix(r.Info.Description, neverRan) {
+			r.Info.Description = neverRan + r.Info.Description
+			return cfg.Releases.Update(r)
+		}
+	}
+	return err
+}
+
 // Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is left
 // out.
 func Records(secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
@@ -304,9 +316,20 @@ type Release struct {
 	// Values are the user's values, without the chart's defaults, and those that csccm Decided.
 	Values  map[string]any `json:"-"`
 	Decided []string       `json:"-"`
+	// NeverRan is set where csccm waited for its Pods in vain.
+	NeverRan bool `json:"-"`
 }
 
-const decidedMark = "; by the cluster: "
+// Worked reports whether the controller ran with this revision.
+func (r *Release) Worked() bool {
+	return !r.NeverRan && (r.Deployed() || r.Status == release.StatusSuperseded.String())
+}
+
+// Parts of a revision's description.
+const (
+	neverRan    = "its Pods did not come up; "
+	decidedMark = "; by the cluster: "
+)
 
 func (r *ApplyRequest) description() string {
 	if len(r.Decided) == 0 {
@@ -325,6 +348,7 @@ func releases(stored []*release.Release) []Release {
 		r := Release{
 			Name: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Manifest: rel.Manifest, Values: rel.Config,
 			Status: rel.Info.Status.String(), Notes: rel.Info.Notes, Updated: rel.Info.LastDeployed.Time,
+			NeverRan: strings.HasPrefix(rel.Info.Description, neverRan),
 		}
 		if _, names, ok := strings.Cut(rel.Info.Description, decidedMark); ok {
 			r.Decided = strings.Split(names, ",")
@@ -362,7 +386,7 @@ func Current(history []Release) *Release {
 
 // UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.
 func (r *Release) UpToDate(c *Chart, values map[string]any, manifest string) bool {
-	return r.Deployed() && r.ChartVersion == c.Version() && r.AppVersion == c.AppVersion() &&
+	return r.Deployed() && !r.NeverRan && r.ChartVersion == c.Version() && r.AppVersion == c.AppVersion() &&
 		strings.HasPrefix(manifest, strings.TrimSpace(r.Manifest)) && sameValues(r.Values, values)
 }
 

@@ -10,15 +10,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -47,16 +50,19 @@ func Wait(ctx context.Context, e *engine.Env) error {
 	e.Progress.Step("Waiting for the controller's Pods")
 	var o *cluster.Workload
 	var s state
-	said, stuckSince := "", e.Clock.Now()
+	said, stuckSince, hopelessSince := "", e.Clock.Now(), e.Clock.Now()
 	inTime, err := engine.Poll(ctx, e.Clock, poll, limit, func() (bool, error) {
 		found, pods, err := Read(ctx, e)
 		if err != nil {
 			return false, err
 		}
 		now := e.Clock.Now()
-		o, s = found, judge(found, pods, now)
-		if s.Stuck == 0 || o.Available == 0 || o.Available+s.Stuck < o.Wanted {
+		o, s = found, judge(found, pods, missing(ctx, e, pods), now)
+		if s.Stuck == 0 || !s.Ready || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
+		}
+		if !s.Hopeless {
+			hopelessSince = now
 		}
 		problems := strings.Join(s.Problems, "; ")
 		switch {
@@ -67,7 +73,7 @@ func Wait(ctx context.Context, e *engine.Env) error {
 			e.Progress.Warn("%s", problems)
 			e.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
 			return true, nil
-		case s.GiveUp:
+		case s.GiveUp || now.Sub(hopelessSince) >= settleTime:
 			return false, failed(ctx, e, o, s, "does not come up", report.ExitFailure)
 		}
 		if problems != said && problems != "" {
@@ -192,17 +198,20 @@ type state struct {
 	Done     bool
 	Problems []string // with their reasons
 	// Stuck is the number of Pods that cannot be scheduled.
-	Stuck   int32
-	GiveUp  bool // waiting longer will not help
-	failing *corev1.Pod
+	Stuck  int32
+	GiveUp bool // waiting longer will not help
+	// Hopeless is GiveUp that another state may follow soon: an image that is not found, a Secret that is missing, no node that fits.
+	Hopeless bool
+	Ready    bool // a Pod of the newest template works
+	failing  *corev1.Pod
 }
 
 // steady is how long a container that has restarted must run before its Pod counts as ready. The chart's minReadySeconds is that for
 // all Pods, but may be set to less.
 const steady = 10 * time.Second
 
-// judge returns the state of a rollout. It is a pure function.
-func judge(o *cluster.Workload, pods []corev1.Pod, now time.Time) state {
+// judge returns the state of a rollout. missing is what Pods mount and the cluster lacks, by Pod. It is a pure function.
+func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, now time.Time) state {
 	var s state
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
 	nowhere := o.Kind == "DaemonSet" && o.Wanted == 0
@@ -214,7 +223,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, now time.Time) state {
 	case o.Problem != "":
 		s.Problems = []string{o.Problem}
 	}
-	ready := false
+	ending := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	for i := range pods {
 		p := &pods[i]
 		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
@@ -224,14 +233,17 @@ func judge(o *cluster.Workload, pods []corev1.Pod, now time.Time) state {
 			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
 		})
 		if cluster.PodReady(p) && !restarted {
-			ready = true
+			s.Ready = true
 			continue
 		}
 		s.Done = s.Done && !restarted
 		problem, unschedulable, failed := podProblem(p)
+		problem = cmp.Or(missing[p.Name], problem)
 		if unschedulable {
 			s.Stuck++
 		}
+		image := strings.Contains(problem, "Image") && !passing.MatchString(problem)
+		s.Hopeless = s.Hopeless || missing[p.Name] != "" || image || unschedulable && !ending // one that ends may make room
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = p
@@ -239,9 +251,39 @@ func judge(o *cluster.Workload, pods []corev1.Pod, now time.Time) state {
 		s.GiveUp = s.GiveUp || failed
 	}
 	// If one Pod works, the problems of the others are caused by their nodes.
-	s.GiveUp = s.GiveUp && !ready
+	s.GiveUp, s.Hopeless = s.GiveUp && !s.Ready, s.Hopeless && !s.Ready
 	slices.Sort(s.Problems)
 	return s
+}
+
+// passing matches the reasons of a registry that may answer soon.
+var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b`)
+
+// missing returns what Pods that have not started mount and the cluster lacks. What may not be read is not named.
+func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {
+	core, out := e.Cluster.Kube.CoreV1(), map[string]string{}
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase != corev1.PodPending || p.Spec.NodeName == "" {
+			continue
+		}
+		for _, v := range p.Spec.Volumes {
+			var err error
+			what := ""
+			switch {
+			case v.Secret != nil && !ptr.Deref(v.Secret.Optional, false):
+				what = "Secret " + p.Namespace + "/" + v.Secret.SecretName
+				_, err = core.Secrets(p.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
+			case v.ConfigMap != nil && !ptr.Deref(v.ConfigMap.Optional, false):
+				what = "ConfigMap " + p.Namespace + "/" + v.ConfigMap.Name
+				_, err = core.ConfigMaps(p.Namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
+			}
+			if apierrors.IsNotFound(err) {
+				out[p.Name] = what + ", which it mounts, does not exist"
+			}
+		}
+	}
+	return out
 }
 
 // podProblem returns why a Pod is not ready; "" if it is just starting.

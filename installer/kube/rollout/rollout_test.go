@@ -78,6 +78,21 @@ func TestWaitForDaemonSet(t *testing.T) {
 		return s
 	}
 	taken, long := restarted(time.Unix(at, 0).Add(2*time.Minute)), restarted(time.Unix(at, 0).Add(-time.Hour))
+	waits := func(reason, message string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}}}
+	}
+	unscheduled := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+	}}}
+	mounts := pod("new", "2", waits("ContainerCreating", ""))
+	mounts.Spec.Volumes = []corev1.Volume{
+		{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "extra", Optional: ptr.To(true)}}},
+		{Name: "b", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}},
+	}
+	ends := pod("old", "1", ready)
+	ends.DeletionTimestamp, ends.Finalizers = &metav1.Time{Time: time.Unix(at, 0)}, []string{"a/b"}
 	whole := appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 3, NumberAvailable: 3}
 	half, unseen := whole, whole
 	half.UpdatedNumberScheduled, half.NumberAvailable, unseen.ObservedGeneration = 1, 2, 1
@@ -108,6 +123,26 @@ func TestWaitForDaemonSet(t *testing.T) {
 			objects: []kruntime.Object{daemonSet(whole), pod("new", "2", taken)},
 			err: "the controller did not come up within 1m0s: 3 of 3 Pods updated, 3 available; Pod new: its port is taken by another program on node n1: " +
 				"free it, or choose another one with --set securePort=PORT (listen tcp 0.0.0.0:10258: bind: address already in use)",
+		},
+		"a wrong image": {
+			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", waits("ErrImagePull", "ccm:nope: not found"))},
+			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: ErrImagePull: ccm:nope: not found",
+		},
+		"a registry that is slow": {
+			objects: []kruntime.Object{daemonSet(half), pod("new", "2", waits("ErrImagePull", "dial tcp: i/o timeout"))},
+			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available; Pod new: ErrImagePull: dial tcp: i/o timeout",
+		},
+		"a Secret that is missing": {
+			objects: []kruntime.Object{daemonSet(half), mounts},
+			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: Secret kube-system/keys, which it mounts, does not exist",
+		},
+		"no node fits the new Pod": {
+			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", unscheduled)},
+			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 nodes are available",
+		},
+		"the new Pod waits for the end of the old one": {
+			objects: []kruntime.Object{daemonSet(half), ends, pod("new", "2", unscheduled)},
+			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 nodes are available",
 		},
 		"restarted long ago": {objects: []kruntime.Object{daemonSet(whole), pod("new", "2", long)}, shown: "3 running"},
 		"an old Pod crashes": {
