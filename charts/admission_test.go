@@ -119,6 +119,27 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 	add(true, with(cidrs, text(200), annotation.Mode, "proxy"))
 	add(true, with(cidrs, text(200), annotation.Internal, "Yes"), field(200))
 	add(true, with(annotation.SSLPorts, "443"))
+	short := func(n int) string { return strings.Repeat("10.0.0.1,", n-1) + "10.0.0.1" }
+	direct := func(pairs ...string) map[string]string {
+		return with(append(pairs, annotation.Mode, annotation.Direct)...)
+	}
+	for _, n := range []int{annotation.MaxItems, annotation.MaxItems + 1, 40000} {
+		add(true, direct(cidrs, short(n)))
+		add(true, direct(beta, short(n)))
+		add(true, with(annotation.ShareWith, strings.Repeat("shop,", n-1)+"shop"))
+		add(true, with(annotation.NodeSelector, strings.Repeat("a=b,", n-1)+"a=b"))
+		add(true, direct(), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = strings.Split(short(n), ",") })
+		add(true, nil, func(s *corev1.Service) {
+			for i := range n {
+				s.Spec.Ports = append(s.Spec.Ports[:i], corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+			}
+		})
+	}
+	for _, n := range []int{0, annotation.MaxRange, 100_000} {
+		add(true, direct(), func(s *corev1.Service) {
+			s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", strings.Repeat(" ", n) + "::"}
+		})
+	}
 
 	denied := 0
 	for _, j := range all {
@@ -152,6 +173,43 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil), was: both}))
 	// A slip that the policy alone could leave to the controller.
 	assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(with(annotation.StickinessOptions, "cookie-name=a b"))}))
+}
+
+// Ranges that were written while nothing limited their number are counted when they come to a load balancer rule.
+func TestPolicyLimitsSourceRanges(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "annotations", nil)
+	var list []string
+	for i := range annotation.MaxSourceRanges + 1 {
+		list = append(list, fmt.Sprintf("10.%d.0.0/17", i))
+	}
+	for what, with := range map[string]func(*corev1.Service){
+		annotation.SourceCIDRs:      func(s *corev1.Service) { s.Annotations[annotation.SourceCIDRs] = strings.Join(list, ",") },
+		annotation.SourceRangesBeta: func(s *corev1.Service) { s.Annotations[annotation.SourceRangesBeta] = strings.Join(list, ",") },
+		"spec":                      func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list },
+	} {
+		of := func(pairs ...string) *corev1.Service {
+			svc := loadBalancer(map[string]string{})
+			for pair := range slices.Chunk(pairs, 2) {
+				svc.Annotations[pair[0]] = pair[1]
+			}
+			with(svc)
+			return svc
+		}
+		direct, internal, plain := of(annotation.Mode, "direct"), of(annotation.Internal, "yes"), of()
+		for _, w := range []write{
+			{now: plain}, {now: plain, was: direct}, {now: plain, was: internal}, {now: of(annotation.Mode, "auto"), was: direct},
+			{now: of(annotation.Mode, "proxy"), was: direct}, {now: of(annotation.Internal, "no"), was: internal},
+		} {
+			require.Len(t, p.denies(t, w), 1, "%s: %v", what, w)
+		}
+		for _, w := range []write{
+			{now: direct}, {now: internal}, {now: direct, was: plain}, {now: direct, was: internal}, {now: plain, was: plain},
+			{now: of(annotation.Mode, "proxy"), was: plain},
+		} {
+			assert.Empty(t, p.denies(t, w), "%s: %v", what, w)
+		}
+	}
 }
 
 // Records are written only by who may patch services/status, whatever the type of the Service.

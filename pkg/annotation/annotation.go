@@ -10,10 +10,13 @@
 package annotation
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
 //go:generate go test . -run FilesAreFresh -update
@@ -116,26 +119,55 @@ type Exclusion struct {
 	Names map[string]string
 }
 
-// Fingerprint identifies what the user of a Service asks for: the spec and the annotations that mean something here. Records that
-// cannot be read are part of it: somebody else wrote them.
-func Fingerprint(svc *corev1.Service) string {
-	if svc.DeletionTimestamp != nil {
-		return "delete"
-	}
-	asked := map[string]string{}
+// request is what the user of a Service asks for: what means something here of its spec and its annotations.
+type request struct {
+	Deleted         bool
+	Type            corev1.ServiceType
+	Class           *string
+	Ports           []corev1.ServicePort
+	IP              string
+	Ranges          []string
+	Affinity        corev1.ServiceAffinity
+	AffinityConfig  *corev1.SessionAffinityConfig
+	IPFamilies      []corev1.IPFamily
+	ExternalTraffic corev1.ServiceExternalTrafficPolicy
+	Annotations     map[string]string
+}
+
+func requestOf(svc *corev1.Service) request {
+	spec, asked := &svc.Spec, map[string]string{}
 	for name, value := range svc.Annotations {
 		if !WrittenByController(name) && (strings.HasPrefix(name, Prefix) || name == SourceRangesBeta) {
 			asked[name] = value
 		}
 	}
+	return request{
+		Deleted: svc.DeletionTimestamp != nil, Type: spec.Type, Class: spec.LoadBalancerClass, Ports: spec.Ports, IP: spec.LoadBalancerIP,
+		Ranges: spec.LoadBalancerSourceRanges, Affinity: spec.SessionAffinity, AffinityConfig: spec.SessionAffinityConfig,
+		IPFamilies: spec.IPFamilies, ExternalTraffic: spec.ExternalTrafficPolicy, Annotations: asked,
+	}
+}
+
+// SameRequest reports whether the users of two versions of a Service ask for the same. Lists that are too long to be read
+// are not compared.
+func SameRequest(a, b *corev1.Service) bool {
+	return !large(a) && !large(b) && apiequality.Semantic.DeepEqual(requestOf(a), requestOf(b))
+}
+
+// Fingerprint identifies what the user of a Service asks for. Records that cannot be read are part of it: somebody else wrote
+// them.
+func Fingerprint(svc *corev1.Service) string {
+	if svc.DeletionTimestamp != nil {
+		return "delete"
+	}
 	_, unreadable := ParseRecords(svc.Annotations)
 	text, err := json.Marshal(struct {
-		Spec        corev1.ServiceSpec
-		Annotations map[string]string
-		Unreadable  bool
-	}{svc.Spec, asked, unreadable != nil})
+		request
+		Unreadable bool
+	}{requestOf(svc), unreadable != nil})
 	if err != nil { // strings, numbers and maps of them only
 		panic(err)
 	}
-	return string(text)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -5,14 +5,28 @@ package annotation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // MaxValue is the length in bytes of the longest value that an annotation may have: some 800 CIDRs. It keeps the checks
 // of the API server within their cost limits.
 const MaxValue = 16384
+
+// MaxItems is how many items a list of a Service may have, its ports included. A tenant decides how long a list is, and
+// everybody waits while the controller reads it.
+const MaxItems = 1000
+
+// MaxRange is the length in bytes of an item of spec.loadBalancerSourceRanges, which the API server accepts with any
+// number of blanks.
+const MaxRange = 64
+
+// maxWarnings is how many settings without effect are named.
+const maxWarnings = 10
 
 // MaxSourceRanges is how many source ranges a load balancer rule can have. The virtual router writes them to one line of
 // haproxy.cfg, of which HAProxy reads at most 64 words. With more, every later change of any rule in the network or VPC fails.
@@ -41,7 +55,7 @@ func (p *parser) word(name string) string {
 	default:
 		return value
 	}
-	p.refuse(name, shortened(p.svc.Annotations[name]), problem, allowed(name))
+	p.refuse(name, p.svc.Annotations[name], problem, allowed(name))
 	return ""
 }
 
@@ -56,20 +70,53 @@ func (p *parser) predecessorAddress() string {
 	return id
 }
 
-// length refuses values that are too long.
-func (p *parser) length() {
+// bounded refuses lists and values that are too long to be read, and reports whether there are none.
+func (p *parser) bounded() bool {
 	for i := range table {
 		d := &table[i]
-		if value := p.svc.Annotations[d.Name]; d.Writer == ByUser && len(value) > MaxValue {
-			p.refuse(d.Name, shortened(value), fmt.Sprintf("it is longer than %d bytes", MaxValue), allowed(d.Name))
+		if d.Writer != ByUser {
+			continue
 		}
+		for _, name := range append([]string{d.Name}, d.Aliases...) {
+			value := p.svc.Annotations[name]
+			p.limit(name, value, len(value), MaxValue, "bytes")
+			p.limit(name, value, count(value), MaxItems, "items")
+		}
+	}
+
+	ranges := p.svc.Spec.LoadBalancerSourceRanges
+	p.limit(specRanges, "", len(ranges), MaxItems, "items")
+	if i := slices.IndexFunc(ranges, func(r string) bool { return len(r) > MaxRange }); i >= 0 {
+		p.limit(specRanges, ranges[i], len(ranges[i]), MaxRange, "bytes in an item")
+	}
+	p.limit("spec.ports", "", len(p.svc.Spec.Ports), MaxItems, "items")
+	return len(p.errs) == 0
+}
+
+// limit refuses a list or value of more than most units.
+func (p *parser) limit(name, value string, n, most int, unit string) {
+	if n > most {
+		p.refuse(name, value, fmt.Sprintf("it has %d %s", n, unit), fmt.Sprintf("at most %d %s", most, unit))
 	}
 }
 
-// shortened keeps an error message readable.
-func shortened(value string) string {
-	if runes := []rune(value); len(runes) > 64 {
-		return string(runes[:64]) + "…"
+// count returns how many items a value has, if it is a list.
+func count(value string) (n int) {
+	for range strings.FieldsFuncSeq(value, separates) {
+		n++
 	}
-	return value
+	return n
+}
+
+// large reports whether a Service has more in its lists than is read.
+func large(svc *corev1.Service) bool {
+	return len(svc.Spec.LoadBalancerSourceRanges) > MaxItems || len(svc.Spec.Ports) > MaxItems
+}
+
+// shortened keeps an error message readable.
+func shortened(text string, most int) string {
+	if runes := []rune(text[:min(len(text), 4*most+1)]); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }

@@ -4,7 +4,9 @@
 package annotation
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"unicode"
@@ -97,7 +99,7 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 	}
 	_, err := Parse(service(map[string]string{SourceCIDRs: strings.Repeat("10.0.0.0/8,", 2000) + "10.0.0.0/8"}))
-	require.ErrorContains(t, err, "longer than 16384 bytes")
+	require.ErrorContains(t, err, "at most 16384 bytes")
 	assert.Less(t, len(err.Error()), 600)
 }
 
@@ -194,4 +196,118 @@ func FuzzAcceptedValuesAreSafe(f *testing.F) {
 		svc.Spec.LoadBalancerIP = address
 		checkSafe(t, svc)
 	})
+}
+
+// list returns n different items with commas between them.
+func list(n int, item string) string {
+	items := make([]string, 0, n)
+	for i := range n {
+		items = append(items, fmt.Sprintf(item, i))
+	}
+	return strings.Join(items, ",")
+}
+
+func onlyAnnotation(name, item string) func(n int) *corev1.Service {
+	return func(n int) *corev1.Service { return service(map[string]string{name: list(n, item)}) }
+}
+
+// The cost of a refusal does not depend on what the tenant wrote. Allocations stand for it: they do not depend on the machine.
+func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
+	for name, of := range map[string]func(n int) *corev1.Service{
+		SourceCIDRs:       onlyAnnotation(SourceCIDRs, "::%x"),
+		SourceRangesBeta:  onlyAnnotation(SourceRangesBeta, "::%x"),
+		ShareWith:         onlyAnnotation(ShareWith, "n%d"),
+		NodeSelector:      onlyAnnotation(NodeSelector, "k%d"),
+		SSLPorts:          onlyAnnotation(SSLPorts, "%d"),
+		ProxyProtocol:     onlyAnnotation(ProxyProtocol, "p%d"),
+		StickinessOptions: onlyAnnotation(StickinessOptions, "a%d"),
+		specRanges: func(n int) *corev1.Service {
+			return service(nil, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = strings.Split(list(n, "::%x"), ",") })
+		},
+		specRanges + ": ": func(n int) *corev1.Service {
+			blanks := strings.Repeat(" ", n*MaxRange/MaxItems-len("::"))
+			return service(nil, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"::" + blanks} })
+		},
+		"spec.ports": func(n int) *corev1.Service {
+			return service(nil, func(s *corev1.Service) { s.Spec.Ports = make([]corev1.ServicePort, n) })
+		},
+	} {
+		for n, refused := range map[int]bool{MaxItems: false, MaxItems + 20: true, 20 * MaxItems: true} {
+			svc := of(n)
+			_, err := Parse(svc)
+			said := err != nil && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "at most")
+			assert.Equal(t, refused, said, "%s with %d items: %v", name, n, err)
+			if refused {
+				assert.Less(t, testing.AllocsPerRun(5, func() { _, _ = Parse(svc) }), 200.0, "%s with %d items", name, n)
+				assert.Less(t, len(err.Error()), 1000)
+			}
+		}
+	}
+}
+
+// crowded is a Service with n ports, and with as many items in each list as it may have.
+func crowded(n int) *corev1.Service {
+	svc := service(map[string]string{
+		SourceCIDRs: list(n, "10.0.%d.0/24"), SourceRangesBeta: list(n, "::%x"), ShareWith: list(n, "n%d"), NodeSelector: list(n, "k%d"),
+		SSLPorts: list(n, "%d"), SSLCertificate: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", ProxyProtocol: list(n, "p%d"), StickinessMethod: "lb-cookie",
+		StickinessOptions: strings.Repeat("nocache,", n-1) + "nocache",
+	})
+	for i := range n {
+		svc.Annotations[fmt.Sprintf("%s%0150d", family, i)] = ""
+		svc.Spec.LoadBalancerSourceRanges = append(svc.Spec.LoadBalancerSourceRanges, fmt.Sprintf("10.%d.%d.0/24", i/256, i%256))
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(i)})
+	}
+	return svc
+}
+
+func TestCostOfAServiceGrowsWithItsSize(t *testing.T) {
+	cost := func(n int, of func(*corev1.Service)) float64 {
+		svc := crowded(n)
+		return testing.AllocsPerRun(5, func() { of(svc) })
+	}
+	for name, of := range map[string]func(*corev1.Service){
+		"parsed":      func(svc *corev1.Service) { _, _ = Parse(svc) },
+		"fingerprint": func(svc *corev1.Service) { Fingerprint(svc) },
+	} {
+		half, whole := cost(MaxItems/2, of), cost(MaxItems, of)
+		t.Logf("%s: %.0f allocations, %.0f for half of it", name, whole, half)
+		assert.Less(t, whole, 2.5*half, name)
+		assert.Less(t, whole, 30.0*MaxItems, name)
+	}
+	assert.Less(t, cost(MaxItems, func(svc *corev1.Service) { SameRequest(svc, svc) }), 1.0*MaxItems)
+}
+
+func BenchmarkLargestService(b *testing.B) {
+	svc := crowded(MaxItems)
+	for b.Loop() {
+		_, _ = Parse(svc)
+	}
+}
+
+// What the short way finds is what a comparison of each with each finds.
+func TestIntersect(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(49, 1))
+	prefixes := func() (out []netip.Prefix) {
+		for range random.IntN(12) {
+			address := netip.AddrFrom4([4]byte{10, byte(random.IntN(4)) << 6, byte(random.IntN(2)) << 7, 0})
+			out = append(out, netip.PrefixFrom(address, []int{0, 6, 8, 9, 10, 16, 17, 32}[random.IntN(8)]).Masked())
+		}
+		return Normalise(out)
+	}
+	for range 5000 {
+		a, b := prefixes(), prefixes()
+		var want []netip.Prefix
+		for _, x := range a {
+			for _, y := range b {
+				if x.Bits() <= y.Bits() && x.Contains(y.Addr()) {
+					want = append(want, y)
+				} else if y.Bits() <= x.Bits() && y.Contains(x.Addr()) {
+					want = append(want, x)
+				}
+			}
+		}
+		require.Equal(t, Strings(Normalise(want)), Strings(Intersect(a, b)), "%v and %v", a, b)
+		require.Equal(t, Strings(Aggregate(want)), Common(Strings(a), Strings(b)), "%v and %v", a, b)
+	}
 }

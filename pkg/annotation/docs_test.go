@@ -32,7 +32,8 @@ const head = `# Annotations of Services
 
 Set these on a Service of ` + "`type: LoadBalancer`" + `. If a value is invalid, the Service is refused: what is
 served stays served and follows nodes and endpoints, ports that the Service no longer has are closed, and an Event names the annotation and the allowed values. Booleans are true/false, enabled/disabled, yes/no or
-on/off, in any case.
+on/off, in any case. A list, also one in the spec, has at most 1000 items, and a value at most 16384 bytes; an item of
+spec.loadBalancerSourceRanges has at most 64.
 
 **Impact** is what a change does to a Service that is already served: *none* (changed in place), *brief interruption* (a rule
 may be replaced, so new connections can be refused for about a second) or *new address*.

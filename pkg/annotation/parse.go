@@ -81,12 +81,19 @@ func (e *InvalidError) Error() string {
 	return text + "; allowed: " + e.Allowed
 }
 
+// specRanges is the spec field of source ranges.
+const specRanges = "spec.loadBalancerSourceRanges"
+
 // Parse reads a Service. Its error names every value that does not parse
 // (each an *InvalidError); the Spec then still holds the records, so that a
-// Service with a wrong value can be deleted.
+// Service with a wrong value can be deleted. Of a Service with a list that is
+// too long nothing else is read.
 func Parse(svc *corev1.Service) (Spec, error) {
 	p := parser{svc: svc}
 	records, err := ParseRecords(svc.Annotations)
+	if !p.bounded() {
+		return Spec{Records: records, KeepIP: p.keepIP()}, errors.Join(append(p.errs, err)...)
+	}
 	if err != nil {
 		p.errs = append(p.errs, err)
 	}
@@ -115,10 +122,19 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
 	spec.PredecessorAddress = p.predecessorAddress()
-	p.length()
 	p.unknown()
 	spec.Warnings = p.warnings
 	return spec, errors.Join(p.errs...)
+}
+
+// Sharing reads the other namespaces whose Services may use the Service's address, and nothing else; none where the
+// annotation cannot be read.
+func Sharing(svc *corev1.Service) []string {
+	if value := svc.Annotations[ShareWith]; len(value) > MaxValue || count(value) > MaxItems {
+		return nil
+	}
+	p := parser{svc: svc}
+	return p.shareWith()
 }
 
 type parser struct {
@@ -128,7 +144,9 @@ type parser struct {
 }
 
 func (p *parser) refuse(name, value, problem, allowedValues string) {
-	p.errs = append(p.errs, &InvalidError{Name: name, Value: value, Problem: problem, Allowed: allowedValues})
+	p.errs = append(p.errs, &InvalidError{
+		Name: name, Value: shortened(value, 64), Problem: shortened(problem, 256), Allowed: allowedValues,
+	})
 }
 
 func (p *parser) boolean(name string) bool {
@@ -254,8 +272,12 @@ func (p *parser) sourceRanges() []string {
 			p.refuse(name, value, err.Error(), allowed(SourceCIDRs))
 			return
 		}
-		for _, r := range v6 {
-			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s has no effect, public addresses are IPv4", name, r))
+		if len(v6) > 0 {
+			more := ""
+			if len(v6) > 1 {
+				more = fmt.Sprintf(" (and %d more)", len(v6)-1)
+			}
+			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s%s has no effect, public addresses are IPv4", name, shortened(v6[0], MaxRange), more))
 		}
 		switch {
 		case len(v4) > 0:
@@ -272,7 +294,7 @@ func (p *parser) sourceRanges() []string {
 	}
 	// A spec field cannot be told from an empty one: only the annotations can deny all.
 	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
-		restrict("spec.loadBalancerSourceRanges", strings.Join(items, ","), items)
+		restrict(specRanges, strings.Join(items, ","), items)
 	}
 	if value, set := p.svc.Annotations[SourceRangesBeta]; set && strings.TrimSpace(value) != "" {
 		restrict(SourceRangesBeta, value, []string{value})
@@ -304,9 +326,18 @@ const family = "service.beta.kubernetes.io/cloudstack-"
 
 // unknown warns of annotations that nobody reads: most are typos.
 func (p *parser) unknown() {
+	var names []string
 	for name := range p.svc.Annotations {
-		if _, known := byName[name]; known || !strings.HasPrefix(name, family) {
-			continue
+		if _, known := byName[name]; !known && strings.HasPrefix(name, family) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+
+	for i, name := range names {
+		if i == maxWarnings {
+			p.warnings = append(p.warnings, fmt.Sprintf("%d more annotations %s... are not known and have no effect", len(names)-i, family))
+			break
 		}
 		text := fmt.Sprintf("annotation %s is not known and has no effect", name)
 		if near := typo.Nearest(name, slices.Collect(maps.Keys(byName)), 1+len(name[len(family):])/4); len(near) > 0 {

@@ -67,6 +67,9 @@ const annotationsHead = `  matchConditions:
     # Only load balancer rules have a limit of source ranges: not port forwardings, and not the network ACL of an internal load balancer.
     - name: balanced
       expression: %s
+    # Whether the limit held before the write: ranges that were written without it are counted when the mode changes.
+    - name: counted
+      expression: %s
   validations:
 `
 
@@ -81,10 +84,13 @@ func policy() string {
 		}
 	}
 	// The names are listed: a Service may have thousands of annotations of others.
+	balanced := func(of string) string {
+		return strconv.Quote(strings.ReplaceAll(fmt.Sprintf("!('%[1]s' in variables.now && size(variables.now['%[1]s']) <= 64 && variables.now['%[1]s'].trim().lowerAscii() == '%[2]s') && "+
+			"!('%[3]s' in variables.now && size(variables.now['%[3]s']) <= 64 && variables.now['%[3]s'].trim().lowerAscii() in ['true', 'enabled', 'yes', 'on'])",
+			annotation.Mode, annotation.Direct, annotation.Internal), "variables.now", "variables."+of))
+	}
 	fmt.Fprintf(&b, annotationsHead, strconv.Quote(fmt.Sprintf("['%s'].filter(k, k in variables.now && (variables.becomes || !(k in variables.was) || variables.was[k] != variables.now[k]))",
-		strings.Join(names, "', '"))), strconv.Quote(fmt.Sprintf("!('%[1]s' in variables.now && size(variables.now['%[1]s']) <= 64 && variables.now['%[1]s'].trim().lowerAscii() == '%[2]s') && "+
-		"!('%[3]s' in variables.now && size(variables.now['%[3]s']) <= 64 && variables.now['%[3]s'].trim().lowerAscii() in ['true', 'enabled', 'yes', 'on'])",
-		annotation.Mode, annotation.Direct, annotation.Internal)))
+		strings.Join(names, "', '"))), balanced("now"), balanced("was"))
 	write := func(expression, message string) {
 		fmt.Fprintf(&b, "    - expression: %s\n      message: %s\n", strconv.Quote(expression), strconv.QuoteToASCII(message))
 	}
@@ -118,20 +124,41 @@ func policy() string {
 				"[object.spec.loadBalancerIP].all(v, size(v) <= %d && (%s))", annotation.MaxValue, cmp.Or(d.CELField, d.CEL)), "spec.loadBalancerIP: allowed: "+d.Allowed)
 		}
 	}
-	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, larger ranges, or set %s to %s",
-		annotation.MaxSourceRanges, annotation.Mode, annotation.Direct)
-	// IPv6 ranges are ignored.
-	count := fmt.Sprintf("filter(r, r != '' && !r.contains(':')).size() <= %d", annotation.MaxSourceRanges)
-	for _, name := range []string{annotation.SourceCIDRs, annotation.SourceRangesBeta} {
-		write(fmt.Sprintf("!variables.balanced || !('%[1]s' in variables.now) || size(variables.now['%[1]s']) > %[2]d || "+
-			"!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s'] || variables.now['%[1]s']%[4]s.%[3]s",
-			name, annotation.MaxValue, count, annotation.CELList), name+": "+tooMany)
-	}
-	write("!variables.balanced || !has(object.spec.loadBalancerSourceRanges) || "+
-		"!variables.becomes && has(oldObject.spec.loadBalancerSourceRanges) && oldObject.spec.loadBalancerSourceRanges == object.spec.loadBalancerSourceRanges || "+
-		"object.spec.loadBalancerSourceRanges."+count, "spec.loadBalancerSourceRanges: "+tooMany)
+	writeLists(write, names)
 	fmt.Fprintf(&b, policyTail, "annotations")
 	return b.String()
+}
+
+// writeLists writes the limits of lists. IPv6 ranges are ignored, and do not count on a load balancer rule.
+func writeLists(write func(expression, message string), names []string) {
+	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, larger ranges, or set %s to %s",
+		annotation.MaxSourceRanges, annotation.Mode, annotation.Direct)
+	tooLong := fmt.Sprintf("more than %d items", annotation.MaxItems)
+	const count = "filter(r, r != '' && !r.contains(':')).size()"
+	items := annotation.CELList + fmt.Sprintf(".filter(r, r != '').size() <= %d", annotation.MaxItems)
+
+	write(fmt.Sprintf("variables.changed.all(k, size(variables.now[k]) > %d || variables.now[k]%s)", annotation.MaxValue, items),
+		fmt.Sprintf("an annotation %s... has %s", annotation.Prefix, tooLong))
+	for _, name := range []string{annotation.SourceCIDRs, annotation.SourceRangesBeta} {
+		same := fmt.Sprintf("!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s']", name)
+		if !slices.Contains(names, name) {
+			write(fmt.Sprintf("!('%[1]s' in variables.now) || %[2]s || size(variables.now['%[1]s']) <= %[3]d && variables.now['%[1]s']%[4]s",
+				name, same, annotation.MaxValue, items), fmt.Sprintf("%s: longer than %d bytes, or %s", name, annotation.MaxValue, tooLong))
+		}
+		write(fmt.Sprintf("!variables.balanced || !('%[1]s' in variables.now) || size(variables.now['%[1]s']) > %[2]d || variables.counted && %[3]s || "+
+			"variables.now['%[1]s']%[6]s.%[4]s <= %[5]d", name, annotation.MaxValue, same, count, annotation.MaxSourceRanges, annotation.CELList), name+": "+tooMany)
+	}
+	for _, field := range []string{"loadBalancerSourceRanges", "ports"} {
+		same := fmt.Sprintf("!variables.becomes && has(oldObject.spec.%[1]s) && oldObject.spec.%[1]s == object.spec.%[1]s", field)
+		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() <= %[3]d || %[2]s", field, same, annotation.MaxItems), "spec."+field+": "+tooLong)
+		if field == "ports" {
+			continue
+		}
+		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || %[2]s || object.spec.%[1]s.all(r, size(r) <= %[4]d)",
+			field, same, annotation.MaxItems, annotation.MaxRange), fmt.Sprintf("spec.%s: an item longer than %d bytes", field, annotation.MaxRange))
+		write(fmt.Sprintf("!variables.balanced || !has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || variables.counted && %[2]s || object.spec.%[1]s.%[4]s <= %[5]d",
+			field, same, annotation.MaxItems, count, annotation.MaxSourceRanges), "spec."+field+": "+tooMany)
+	}
 }
 
 // The name is empty if the API server has not generated it yet: then the right must hold for all Services.

@@ -24,9 +24,15 @@ func (p Ports) Any() bool { return p.All || len(p.Numbers) > 0 }
 
 // ports reads names and numbers of ports of the Service.
 func (p *parser) ports(name, value string) Ports {
+	known := map[string]int{}
+	for _, port := range slices.Backward(p.svc.Spec.Ports) { // of two ports that one word means, the first counts
+		known[port.Name], known[strconv.Itoa(int(port.Port))] = int(port.Port), int(port.Port)
+	}
+	delete(known, "")
+
 	var out Ports
 	for _, item := range strings.Split(value, ",") {
-		number, ok := p.port(strings.TrimSpace(item))
+		number, ok := known[strings.TrimSpace(item)]
 		if !ok {
 			p.refuse(name, value, "the Service has no port "+strings.TrimSpace(item), allowed(name))
 			return Ports{}
@@ -36,16 +42,6 @@ func (p *parser) ports(name, value string) Ports {
 	slices.Sort(out.Numbers)
 	out.Numbers = slices.Compact(out.Numbers)
 	return out
-}
-
-func (p *parser) port(text string) (int, bool) {
-	for i := range p.svc.Spec.Ports {
-		port := &p.svc.Spec.Ports[i]
-		if text != "" && (port.Name == text || strconv.Itoa(int(port.Port)) == text) {
-			return int(port.Port), true
-		}
-	}
-	return 0, false
 }
 
 // proxyProtocol reads a boolean or ports. A port named like a boolean is meant by its number only.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -110,17 +111,24 @@ func (r Records) Values() map[string]string {
 	return out
 }
 
+// maxRecords is how many records a Service may have: it has one address, and two while it moves.
+const maxRecords = 100
+
+var errManyRecords = fmt.Errorf("it has more than %d records", maxRecords)
+
 // ParseRecords reads the records from a Service's annotations.
-func ParseRecords(annotations map[string]string) (Records, error) {
-	var r Records
-	if v := annotations[Addresses]; v != "" {
-		if err := json.Unmarshal([]byte(v), &r.Addresses); err != nil {
-			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", Addresses, err)
+func ParseRecords(annotations map[string]string) (r Records, _ error) {
+	for name, into := range map[string]any{Addresses: &r.Addresses, Allocation: &r.Pending} {
+		value := annotations[name]
+		if value == "" {
+			continue
 		}
-	}
-	if v := annotations[Allocation]; v != "" {
-		if err := json.Unmarshal([]byte(v), &r.Pending); err != nil {
-			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", Allocation, err)
+		err := errManyRecords
+		if strings.Count(value, "{") <= maxRecords {
+			err = json.Unmarshal([]byte(value), into)
+		}
+		if err != nil {
+			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", name, err)
 		}
 	}
 	return r, nil

@@ -51,7 +51,7 @@ const Anyone = "0.0.0.0/0"
 // come back masked, sorted and without repetitions; a bare address is a /32. IPv6 ranges are returned apart.
 func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	for _, item := range items {
-		for text := range strings.FieldsFuncSeq(item, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+		for text := range strings.FieldsFuncSeq(item, separates) {
 			prefix, ok := parseRange(text)
 			switch {
 			case !ok:
@@ -65,6 +65,9 @@ func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	}
 	return Normalise(v4), v6, nil
 }
+
+// separates reports whether a character stands between the items of a list, as people type it.
+func separates(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }
 
 // padding are leading zeros of the numbers in an address.
 var padding = regexp.MustCompile(`(^|[.:])0+([0-9])`)
@@ -103,40 +106,42 @@ func Normalise(in []netip.Prefix) []netip.Prefix {
 	return slices.Compact(out)
 }
 
-// Intersect returns the addresses that are in both lists, as prefixes.
+// Intersect returns the addresses that are in both lists, as prefixes: each prefix that lies within one of the other list.
 func Intersect(a, b []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, x := range a {
-		for _, y := range b {
-			switch {
-			case x.Bits() <= y.Bits() && x.Contains(y.Addr()):
-				out = append(out, y)
-			case y.Bits() <= x.Bits() && y.Contains(x.Addr()):
-				out = append(out, x)
-			}
-		}
-	}
+	out := slices.Concat(within(outermost(b), a), within(outermost(a), b))
 	return Normalise(out)
 }
 
-// Aggregate is the shortest list of prefixes that holds the same addresses.
-func Aggregate(in []netip.Prefix) []netip.Prefix {
-	out := Normalise(in)
-	for merged := true; merged; {
-		merged = false
-		var next []netip.Prefix
-		for _, p := range out {
-			n := len(next)
-			switch {
-			case n > 0 && next[n-1].Bits() <= p.Bits() && next[n-1].Contains(p.Addr()):
-				merged = true
-			case n > 0 && p.Bits() > 0 && next[n-1].Bits() == p.Bits() && parent(next[n-1]) == parent(p):
-				next[n-1], merged = parent(p), true
-			default:
-				next = append(next, p)
-			}
+// within returns the prefixes that lie within the outer ones, which outermost has returned.
+func within(outer, in []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
+		at, _ := slices.BinarySearchFunc(outer, p, func(o, p netip.Prefix) int { return cmp.Or(o.Addr().Compare(p.Addr()), -1) })
+		return at == 0 || !covers(outer[at-1], p)
+	})
+}
+
+// outermost returns the prefixes that lie within no other one, sorted.
+func outermost(in []netip.Prefix) (out []netip.Prefix) {
+	for _, p := range Normalise(in) {
+		if n := len(out); n == 0 || !covers(out[n-1], p) {
+			out = append(out, p)
 		}
-		out = next
+	}
+	return out
+}
+
+// covers reports whether every address of the inner prefix is in the outer one.
+func covers(outer, inner netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// Aggregate is the shortest list of prefixes that holds the same addresses.
+func Aggregate(in []netip.Prefix) (out []netip.Prefix) {
+	for _, p := range outermost(in) {
+		for n := len(out); n > 0 && p.Bits() > 0 && out[n-1].Bits() == p.Bits() && parent(out[n-1]) == parent(p); n-- {
+			out, p = out[:n-1], parent(p)
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -187,10 +192,7 @@ func SameRanges(a, b []string) bool { return slices.Equal(Canonical(a), Canonica
 func Contain(outer, inner []string) bool {
 	out, _, err1 := ParseRanges(outer)
 	in, _, err2 := ParseRanges(inner)
-	out = Aggregate(out)
-	return err1 == nil && err2 == nil && !slices.ContainsFunc(in, func(i netip.Prefix) bool {
-		return !slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Bits() <= i.Bits() && o.Contains(i.Addr()) })
-	})
+	return err1 == nil && err2 == nil && len(within(Aggregate(out), in)) == len(in)
 }
 
 // Common returns the sources that are in both lists.

@@ -59,11 +59,8 @@ func (b *book) clear() {
 // set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces
 // than before.
 func (b *book) set(v *version) (sharing bool) {
-	svc, shareWith := v.svc, v.spec.ShareWith
+	svc, shareWith := v.svc, v.shareWith
 	uses, acquisitions := usesOf(v)
-	if v.invalid != nil {
-		shareWith = nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.services[svc.UID]
@@ -91,7 +88,7 @@ func (b *book) set(v *version) (sharing bool) {
 // usesOf returns the addresses that a Service has by its status and records, and when those were acquired that it owns.
 func usesOf(v *version) (uses, acquisitions map[string]string) {
 	uses, acquisitions = map[string]string{}, map[string]string{}
-	svc, records := v.svc, v.spec.Records
+	svc, records := v.svc, v.records
 	internal := map[string]string{} // keys of addresses of tiers, by IP
 	for i := range records.Addresses {
 		r := &records.Addresses[i]
@@ -104,7 +101,7 @@ func usesOf(v *version) (uses, acquisitions map[string]string) {
 		}
 		uses[key] = recorded
 	}
-	for _, ip := range v.id.StatusIPs {
+	for _, ip := range v.statusIPs {
 		uses[cmp.Or(internal[ip], ip)] = shown
 	}
 	if shows := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); shows != nil && shows.Status == metav1.ConditionTrue {

@@ -109,7 +109,7 @@ type state struct {
 }
 
 // forwarding reports whether the Service may have port forwardings.
-func (s *state) forwarding() bool { return s.version != nil && s.forwards && !s.gone }
+func (s *state) forwarding() bool { return s.version != nil && s.content != nil && s.forwards && !s.gone }
 
 // New returns a controller. It makes no call.
 func New(d Deps) *Controller {
@@ -233,11 +233,12 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
 	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
 		return was, was
 	}
-	is = read(svc, c.deps.Mode) // without the lock: a tenant decides how long that takes
+	is = newVersion(svc)
 
 	c.mu.Lock()
 	s, admits := c.stateLocked(k), false
 	was = s.version
+	is.inherit(was)
 	switch {
 	case !s.offer(is):
 		is = was

@@ -80,7 +80,7 @@ type silent struct{}
 func (silent) Event(runtime.Object, string, string, string) {}
 
 // idleController returns a controller that makes no calls.
-func idleController(t *testing.T) (*Controller, *clocktesting.FakeClock) {
+func idleController(t testing.TB) (*Controller, *clocktesting.FakeClock) {
 	t.Helper()
 	clk := clocktesting.NewFakeClock(testTime)
 	c := New(Deps{

@@ -88,7 +88,7 @@ func (c *Controller) serviceChanged(svc *corev1.Service) {
 
 // differ reports whether there is something to do for a version of a Service that there was not for the one before.
 func differ(was, is *version) bool {
-	return was == nil || was.asked != is.asked || Handles(was.svc) != Handles(is.svc)
+	return was == nil || !annotation.SameRequest(was.svc, is.svc) || was.unreadable != is.unreadable || Handles(was.svc) != Handles(is.svc)
 }
 
 // wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
@@ -125,7 +125,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	}
 	c.wake(gatherPause, func(_ Key, s *state) bool {
 		selects := func(n *corev1.Node) bool { return len(selected(s.spec, []*corev1.Node{n})) > 0 }
-		return s.version != nil && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && selects(was) != selects(is))
+		return s.version != nil && s.content != nil && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && selects(was) != selects(is))
 	})
 }
 

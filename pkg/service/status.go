@@ -115,11 +115,14 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }
 
-// change changes a copy of the Service, and patches what differs.
+// change changes a copy of the Service, and patches what differs. The spec, which the owner may make large, is not the
+// controller's to change, and not compared.
 func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
-	before, after := *w.latest, w.latest.DeepCopy()
+	before := *w.latest
+	before.Spec = corev1.ServiceSpec{}
+	after := before.DeepCopy()
 	do(after)
-	if apiequality.Semantic.DeepEqual(w.latest, after) {
+	if apiequality.Semantic.DeepEqual(&before, after) {
 		return nil
 	}
 	before.UID = "" // the patch has it then

@@ -148,7 +148,7 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	c.stateOf(KeyOf(svc)).touched = true
 	c.forget(KeyOf(svc))
 	require.NotNil(t, c.states[KeyOf(svc)])
-	assert.Equal(t, &state{newest: newest{read(svc, "")}}, c.states[KeyOf(svc)])
+	assert.Equal(t, &state{newest: newest{newVersion(svc)}}, c.states[KeyOf(svc)])
 }
 
 // The informer's event for what this process wrote is no reason to work.

@@ -38,6 +38,10 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 		c.forget(k)
 		return 0, nil
 	}
+	if v.content == nil {
+		content := v.read(c.deps.Mode)
+		c.with(k, func(*state) { v.content = content })
+	}
 
 	nodes, err := c.deps.Nodes()
 	w := newWork(v, s, nodes, c.deps.Recorder)

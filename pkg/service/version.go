@@ -17,9 +17,21 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// version is one version of a Service with what follows from it alone. It is parsed once and never changed.
+// version is one version of a Service with what follows from it alone. It is read once and never changed.
 type version struct {
-	svc     *corev1.Service
+	svc *corev1.Service
+	// records are what the controller wrote; unreadable means that somebody else did.
+	records    annotation.Records
+	unreadable bool
+	shareWith  []string
+	statusIPs  []string
+	// *content is nil until a worker has read the Service: a tenant decides how long that takes. It is set under the
+	// controller's lock.
+	*content
+}
+
+// content is what a worker reads of a version.
+type content struct {
 	id      plan.Service
 	spec    annotation.Spec
 	invalid error  // why annotations could not be read
@@ -28,32 +40,64 @@ type version struct {
 	forwards bool
 }
 
-// read parses a version of a Service. mode is that of Services which choose none.
-func read(svc *corev1.Service, mode string) *version {
-	v := &version{svc: svc, id: loadbalancer.ServiceOf(svc), asked: annotation.Fingerprint(svc)}
-	v.spec, v.invalid = annotation.Parse(svc)
-	v.spec.Mode, v.spec.Records = cmp.Or(v.spec.Mode, mode), v.spec.Records.Trusted()
-	v.id.Seen = apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
-	v.forwards = wants(svc) && plan.Facts{Service: v.id, Spec: v.spec}.Forwards()
+// newVersion returns a version without its content.
+func newVersion(svc *corev1.Service) *version {
+	records, err := annotation.ParseRecords(svc.Annotations)
+	v := &version{
+		svc: svc, records: records.Trusted(), unreadable: err != nil,
+		shareWith: annotation.Sharing(svc), statusIPs: loadbalancer.StatusIPs(svc),
+	}
 	if svc.Spec.LoadBalancerClass != nil {
 		// Another controller may write the status by now: ours is what our records name.
-		v.id.StatusIPs = slices.DeleteFunc(v.id.StatusIPs, func(ip string) bool { return !v.records(ip) })
+		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
 	}
 	return v
 }
 
-// records reports whether a record of the Service names an address.
-func (v *version) records(ip string) bool {
-	return slices.ContainsFunc(v.spec.Records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
+// read returns a version with its content. mode is that of Services which choose none.
+func read(svc *corev1.Service, mode string) *version {
+	v := newVersion(svc)
+	v.content = v.read(mode)
+	return v
+}
+
+// read reads the content.
+func (v *version) read(mode string) *content {
+	c := &content{id: loadbalancer.ServiceOf(v.svc), asked: annotation.Fingerprint(v.svc)}
+	c.spec, c.invalid = annotation.Parse(v.svc)
+	c.spec.Mode = cmp.Or(c.spec.Mode, mode)
+	c.forwards = wants(v.svc) && plan.Facts{Service: c.id, Spec: c.spec}.Forwards()
+	v.complete(c)
+	return c
+}
+
+// complete adds to the content what changes while the owner asks for the same.
+func (v *version) complete(c *content) {
+	c.spec.Records, c.id.StatusIPs = v.records, v.statusIPs
+	c.id.Seen = apimeta.FindStatusCondition(v.svc.Status.Conditions, ConditionReady) != nil
+}
+
+// inherit takes over what a worker has read of the version before, whose owner asked for the same.
+func (v *version) inherit(was *version) {
+	if was != nil && was.content != nil && !differ(was, v) {
+		c := *was.content
+		v.complete(&c)
+		v.content = &c
+	}
+}
+
+// names reports whether a record of the Service names an address.
+func (v *version) names(ip string) bool {
+	return slices.ContainsFunc(v.records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
 }
 
 // served reports whether the Service has an address by its records or its status.
-func (v *version) served() bool { return !v.spec.Records.Empty() || len(v.id.StatusIPs) > 0 }
+func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) > 0 }
 
 // servedByOthers reports whether the status shows an address that another controller has given to the Service, which has a class.
 func (v *version) servedByOthers() bool {
 	return v.svc.Spec.LoadBalancerClass != nil && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
-		ours := in.IP != "" && v.records(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
+		ours := in.IP != "" && v.names(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
 		return !ours
 	})
 }

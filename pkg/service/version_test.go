@@ -1,0 +1,70 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// crowded gives a Service n source ranges and n ports, and fills its annotations.
+func crowded(n int) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		var addresses []string
+		for i := range n {
+			s.Spec.LoadBalancerSourceRanges = append(s.Spec.LoadBalancerSourceRanges, fmt.Sprintf("%d.%d.%d.0/24", 10+i/65536, i/256%256, i%256))
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i%65535 + 1)})
+			addresses = append(addresses, fmt.Sprintf("1.%d.%d.1", i/256%256, i%256))
+		}
+		s.Annotations[annotation.Mode] = annotation.Direct
+		s.Annotations[annotation.SourceRangesBeta] = strings.Join(addresses, ",")
+		s.Annotations[annotation.ShareWith] = strings.Repeat("shop,", n-1) + "shop"
+		s.Annotations[annotation.NodeSelector] = strings.Repeat("a,", n-1) + "a"
+		s.Annotations[annotation.ProxyProtocol] = strings.Repeat("80,", n-1) + "80"
+	}
+}
+
+// What a tenant writes costs the informer's handler, which everybody's Services pass, next to nothing: it reads none of it.
+// Allocations stand for the work, as they do not depend on the machine.
+func TestHandlerReadsNothingThatATenantMakesLarge(t *testing.T) {
+	for _, n := range []int{annotation.MaxItems, 20 * annotation.MaxItems} {
+		c, _ := idleController(t)
+		web := aService("a", "web", crowded(n))
+		c.ServiceHandler().OnAdd(web, false)
+		v := 1
+		cost := testing.AllocsPerRun(5, func() {
+			v++
+			svc := *web
+			svc.ResourceVersion, svc.Labels = strconv.Itoa(v), map[string]string{"v": strconv.Itoa(v)}
+			c.ServiceHandler().OnUpdate(&svc, &svc)
+		})
+		assert.Less(t, cost, 2.0*annotation.MaxItems, "%d items", n)
+		s := c.states[Key{"a", "web"}]
+		require.NotNil(t, s)
+		assert.Nil(t, s.content, "only a worker reads it")
+		require.Equal(t, strconv.Itoa(v), s.svc.ResourceVersion)
+	}
+}
+
+func BenchmarkHandlerOfTheLargestService(b *testing.B) {
+	for _, n := range []int{annotation.MaxItems, 20 * annotation.MaxItems} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			c, _ := idleController(b)
+			svc := aService("a", "web", crowded(n))
+			for v := 1; b.Loop(); v++ {
+				svc = svc.DeepCopy()
+				svc.ResourceVersion = strconv.Itoa(v)
+				c.ServiceHandler().OnUpdate(svc, svc)
+			}
+		})
+	}
+}
