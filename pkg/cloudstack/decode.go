@@ -114,8 +114,8 @@ func readStrings(d *jsontext.Decoder, out *[]string) error {
 }
 
 // scan reads an answer {"x":{"count":n,"object":[...]}} while it arrives, and calls add with each item, which is valid until
-// the next. count is -1 when the answer has none, which for CloudStack means an empty list.
-func scan[T any](answer io.Reader, object string, add func(item *T, count int)) (count int, err error) {
+// the next. An error of add ends it. count is -1 when the answer has none, which for CloudStack means an empty list.
+func scan[T any](answer io.Reader, object string, add func(item *T, count int) error) (count int, err error) {
 	d := jsontext.NewDecoder(answer, decoding)
 	count = -1
 	items := func() error {
@@ -128,7 +128,9 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int)) 
 			if err := json.UnmarshalDecode(d, &item, decoding); err != nil {
 				return err
 			}
-			add(&item, count)
+			if err := add(&item, count); err != nil {
+				return err
+			}
 		}
 		_, err := d.ReadToken()
 		return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -28,7 +29,10 @@ type item struct {
 }
 
 func page(answer io.Reader) (items []item, count int, err error) {
-	count, err = scan(answer, "vm", func(i *item, _ int) { items = append(items, *i) })
+	count, err = scan(answer, "vm", func(i *item, _ int) error {
+		items = append(items, *i)
+		return nil
+	})
 	return items, count, err
 }
 
@@ -196,4 +200,43 @@ func TestMembersAreReadCheaply(t *testing.T) {
 	t.Logf("%.0f allocations, %d bytes", allocations, size)
 	require.LessOrEqual(t, allocations, 4.0*n, "23 for each member with encoding/json")
 	require.LessOrEqual(t, size, uint64(1<<20), "14 MB with encoding/json")
+}
+
+// A server that goes on for ever does not fill the memory.
+func TestListsAreBoundedInAll(t *testing.T) {
+	t.Parallel()
+	for name, least := range map[string]int{"pages as asked for": 0, "huge pages": 60_000} {
+		sent := 0
+		c := clientOf(t, func(r *http.Request) (*http.Response, error) {
+			require.NoError(t, r.ParseForm())
+			page, _ := strconv.Atoi(r.Form.Get("page"))
+			size, _ := strconv.Atoi(r.Form.Get("pagesize"))
+			var b bytes.Buffer
+			b.WriteString(`{"listpublicipaddressesresponse":{"count":2000000000,"publicipaddress":[`)
+			for i := range max(size, least) {
+				fmt.Fprintf(&b, `{"id":"id-%d"},`, (page-1)*size+i)
+				sent++
+			}
+			b.Truncate(b.Len() - 1)
+			b.WriteString(`]}}`)
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&b), Request: r}, nil
+		})
+		list, err := List(t.Context(), c, "listPublicIpAddresses", "publicipaddress", nil, func(i *PublicIP) string { return i.ID })
+		require.ErrorContains(t, err, "more than 100000 entries", name)
+		require.Empty(t, list, name)
+		require.LessOrEqual(t, sent, 2*maxEntries, name)
+	}
+}
+
+func TestBytesOfAListAreCounted(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, func(r *http.Request) (*http.Response, error) {
+		body := fmt.Sprintf(`{"listvirtualmachinesresponse":{"count":5,"vm":[{"id":"%s"}]}}`, strings.Repeat("x", 600))
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	})
+	left := &room{entries: 10, bytes: 1000}
+	_, _, err := listPage[item](t.Context(), c, "listVirtualMachines", "vm", nil, left)
+	require.NoError(t, err)
+	_, _, err = listPage[item](t.Context(), c, "listVirtualMachines", "vm", nil, left)
+	require.ErrorContains(t, err, "256 MiB")
 }

@@ -127,7 +127,7 @@ func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
 func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	size := c.currentPageSize()
 	first := Params{"page": "1", "pagesize": strconv.Itoa(size)}
-	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first)
+	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first, newRoom())
 	if err == nil && len(jobs) >= size && count > len(jobs) || c.learnPageSize(err, size) {
 		jobs, err = List(ctx, c, commandListJobs, "asyncjobs", nil, func(j *jobJSON) string { return j.ID })
 	}

@@ -18,11 +18,22 @@ import (
 )
 
 const (
-	maxPageSize  = 500 // CloudStack's default maximum
-	listAttempts = 3   // of a list that changes while it is read page by page
-	maxPages     = 10000
+	maxPageSize  = 500  // CloudStack's default maximum
+	listAttempts = 3    // of a list that changes while it is read page by page
 	maxRoom      = 5000 // items that room is made for before they are read
+
+	// maxEntries and maxListBytes are the size of a list, all pages together: it is kept in memory, and a server that goes on
+	// for ever would fill that. 100,000 VMs are some 200 MB.
+	maxEntries   = 100_000
+	maxListBytes = 256 << 20
 )
+
+// room is how much of a list may still be read.
+type room struct{ entries, bytes int64 }
+
+func newRoom() *room { return &room{maxEntries, maxListBytes} }
+
+var errTooLarge = fmt.Errorf("the list has more than %d entries or %d MiB", maxEntries, maxListBytes>>20)
 
 var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 
@@ -63,12 +74,12 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 		p = map[string]string{}
 	}
 
-	total, seen := -1, map[string]struct{}{}
+	total, seen, left := -1, map[string]struct{}{}, newRoom()
 	largest := c.currentPageSize()
-	for range maxPages {
+	for {
 		page, size := nextPage(len(items), largest)
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
-		chunk, count, err := listPage[T](ctx, c, command, object, p)
+		chunk, count, err := listPage[T](ctx, c, command, object, p, left)
 		if err != nil {
 			if len(items) == 0 && c.learnPageSize(err, largest) {
 				return listOnce(ctx, c, command, object, params, key)
@@ -101,7 +112,6 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 			return nil, fmt.Sprintf("the server counts %d entries but sent %d", total, len(items)), nil
 		}
 	}
-	return nil, fmt.Sprintf("more than %d pages", maxPages), nil
 }
 
 // nextPage returns the page that reaches the furthest of those that begin with an entry that was read. Where pages are too small
@@ -123,20 +133,30 @@ func nextPage(read, largest int) (page, size int) {
 }
 
 // listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and CloudStack
-// has no parameter to leave anything out. count is -1 when the answer has none, which for CloudStack means an empty list.
-func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (items []T, count int, err error) {
+// has no parameter to leave anything out. It fails when there is no room left. count is -1 when the answer has none, which for
+// CloudStack means an empty list.
+func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string, left *room) (items []T, count int, err error) {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {
 		form.Set(name, value)
 	}
+	before := *left
 	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
-		items = nil // what an answer that broke off left
-		count, err = scan(answer, object, func(item *T, count int) {
+		items, *left = nil, before // what an answer that broke off left
+		counted := &io.LimitedReader{R: answer, N: left.bytes}
+		count, err = scan(counted, object, func(item *T, count int) error {
 			if items == nil && count > 0 {
 				items = make([]T, 0, min(count, maxRoom))
 			}
 			items = append(items, *item)
+			if left.entries--; left.entries < 0 {
+				return errTooLarge
+			}
+			return nil
 		})
+		if left.bytes = counted.N; left.bytes <= 0 {
+			err = errTooLarge
+		}
 		return err
 	})
 	if failure != nil {
@@ -147,7 +167,7 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 
 // listWhole reads a list of a command that ignores paging.
 func listWhole[T any](ctx context.Context, c *Client, command, object string, params map[string]string) ([]T, error) {
-	items, count, err := listPage[T](ctx, c, command, object, params)
+	items, count, err := listPage[T](ctx, c, command, object, params, newRoom())
 	if err == nil && count > len(items) {
 		return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: notComplete}
 	}
