@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"sync/atomic"
 )
 
@@ -23,19 +24,26 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 type door struct {
 	origin, localhost string // both are the page's own: "http://127.0.0.1:PORT"
 	hosts             []string
-	token, session    string
-	cookie            string
-	used              atomic.Bool
+	// path is where the page is. Cookies do not know ports: for one that is bound to a path that nobody else knows, the browser
+	// does not send it to other servers on 127.0.0.1.
+	path           string
+	token, session string
+	used           atomic.Bool
 }
 
 func newDoor(port string) *door {
 	return &door{
 		origin: "http://127.0.0.1:" + port, localhost: "http://localhost:" + port,
 		hosts: []string{"127.0.0.1:" + port, "localhost:" + port},
-		token: secret(), session: secret(),
-		cookie: "csccm-ui-" + port, // cookies do not know ports: two pages at once must not take each other's
+		path:  "/" + secret(), token: secret(), session: secret(),
 	}
 }
+
+// cookie is the name of the session's cookie.
+const cookie = "csccm-ui"
+
+// url is the address of the page with the token.
+func (d *door) url() string { return d.origin + d.path + "/?token=" + d.token }
 
 // secret returns 256 random bits as text.
 func secret() string {
@@ -61,12 +69,14 @@ func (d *door) guard(next http.Handler) http.Handler {
 			refuse(w, "this page is at "+d.origin+" only")
 			return
 		}
-		if r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("token") {
+		inside, known := strings.CutPrefix(r.URL.Path, d.path)
+		r.URL.Path, r.URL.RawPath = inside, strings.TrimPrefix(r.URL.RawPath, d.path)
+		if known && r.Method == http.MethodGet && inside == "/" && r.URL.Query().Has("token") {
 			d.enter(w, r)
 			return
 		}
 		switch {
-		case !d.invited(r):
+		case !known || !d.invited(r):
 			refuse(w, "the address that was printed at the start is valid once; start the command again for another browser")
 		case !d.ownPage(r):
 			refuse(w, "another page sent this request")
@@ -82,7 +92,7 @@ func refuse(w http.ResponseWriter, why string) {
 
 // invited reports whether the request has the session's cookie.
 func (d *door) invited(r *http.Request) bool {
-	c, err := r.Cookie(d.cookie)
+	c, err := r.Cookie(cookie)
 	return err == nil && same(c.Value, d.session)
 }
 
@@ -95,17 +105,17 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // not Secure: there is no TLS on 127.0.0.1
-			Name: d.cookie, Value: d.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+			Name: cookie, Value: d.session, Path: d.path + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		// A link on another page, or in a file, led here. The browser takes a redirect for that page's request, which
 		// has no cookie; what this page loads is its own.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>csccm</title><a href="/">Open the page</a>`)
+		_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0; url=./"><title>csccm</title><a href="./">Open the page</a>`)
 		return
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, d.path+"/", http.StatusSeeOther)
 }
 
 // ownPage reports whether the request comes from the page itself, or for the page from the user. Browsers say so by

@@ -94,7 +94,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 
 // URL is the page's address with the token, which is valid for one visit. Whoever has it sees the page: it belongs on
 // the user's terminal, not in a log.
-func (s *Server) URL() string { return s.door.origin + "/?token=" + s.door.token }
+func (s *Server) URL() string { return s.door.url() }
 
 // Close closes the port of a server that is not served.
 func (s *Server) Close() error { return s.listener.Close() }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +84,7 @@ type env struct {
 	world   *world
 	clock   *clocktesting.FakeClock
 	browser *http.Client
-	base    string // http://127.0.0.1:PORT
+	base    string // http://127.0.0.1:PORT/PATH
 }
 
 func newEnv(t *testing.T, actions bool) *env {
@@ -104,7 +105,7 @@ func newEnv(t *testing.T, actions bool) *env {
 	go func() { done <- s.Serve(ctx) }()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	e.Server, e.base = s, s.door.origin
+	e.Server, e.base = s, s.door.origin+s.door.path
 	e.browser = &http.Client{Transport: &http.Transport{}, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		cancel()
@@ -139,7 +140,7 @@ func (e *env) enter(t *testing.T) {
 	t.Helper()
 	resp, _ := e.send(t, http.MethodGet, e.URL(), "")
 	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
-	require.Equal(t, "/", resp.Header.Get("Location"))
+	require.Equal(t, e.door.path+"/", resp.Header.Get("Location"))
 }
 
 func TestToken(t *testing.T) {
@@ -151,7 +152,7 @@ func TestToken(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "127.0.0.1", host)
 
-	for _, url := range []string{e.base, e.base + "/app.js", e.base + "/api/snapshot", e.base + "/api/events", e.base + "/?token=", e.base + "/?token=" + strings.Repeat("A", 43), e.base + "/app.js?token=" + e.door.token} {
+	for _, url := range []string{e.door.origin + "/", e.door.origin + "/?token=" + e.door.token, e.base, e.base + "/", e.base + "/app.js", e.base + "/api/snapshot", e.base + "/api/events", e.base + "/?token=", e.base + "/?token=" + strings.Repeat("A", 43), e.base + "/app.js?token=" + e.door.token} {
 		resp, _ := e.send(t, http.MethodGet, url, "")
 		assert.Equal(t, http.StatusForbidden, resp.StatusCode, url)
 		assert.Empty(t, resp.Cookies(), url)
@@ -160,13 +161,13 @@ func TestToken(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
 	assert.NotContains(t, text, e.door.token)
 	require.Len(t, resp.Cookies(), 1)
-	cookie := resp.Cookies()[0]
-	assert.True(t, cookie.HttpOnly)
-	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-	assert.NotEqual(t, e.door.token, cookie.Value)
-	assert.Zero(t, cookie.MaxAge, "ends with the browser")
+	session := resp.Cookies()[0]
+	assert.True(t, session.HttpOnly)
+	assert.Equal(t, http.SameSiteStrictMode, session.SameSite)
+	assert.NotEqual(t, e.door.token, session.Value)
+	assert.Zero(t, session.MaxAge, "ends with the browser")
 
-	resp, text = e.send(t, http.MethodGet, e.base, "", "Sec-Fetch-Site: none")
+	resp, text = e.send(t, http.MethodGet, e.base+"/", "", "Sec-Fetch-Site: none")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Contains(t, text, "<title>page")
 	resp, _ = e.send(t, http.MethodGet, e.URL(), "")
@@ -174,8 +175,24 @@ func TestToken(t *testing.T) {
 	e.browser.Jar = nil
 	resp, _ = e.send(t, http.MethodGet, e.URL(), "")
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode, "the token a second time")
-	resp, _ = e.send(t, http.MethodGet, e.base, "", "Cookie: "+e.door.cookie+"=guess")
+	resp, _ = e.send(t, http.MethodGet, e.base+"/", "", "Cookie: "+cookie+"=guess")
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
+}
+
+// Browsers send a cookie to every port of a host, and so to whatever else listens on 127.0.0.1.
+func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, false)
+	e.enter(t)
+	got := make(chan string, 3)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Cookie") }))
+	t.Cleanup(other.Close)
+	for _, path := range []string{"/", "/app.js", "/api/snapshot"} {
+		_, _ = e.send(t, http.MethodGet, other.URL+path, "")
+		assert.Empty(t, <-got, path)
+	}
+	resp, _ := e.send(t, http.MethodGet, e.base+"/app.js", "")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
 // TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site, which has no
@@ -186,9 +203,9 @@ func TestLinkFromAFile(t *testing.T) {
 	resp, text := e.send(t, http.MethodGet, e.URL(), "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, resp.Cookies(), 1)
-	assert.Contains(t, text, `content="0; url=/"`)
+	assert.Contains(t, text, `content="0; url=./"`)
 	assert.NotContains(t, text, e.door.token)
-	resp, _ = e.send(t, http.MethodGet, e.base, "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate")
+	resp, _ = e.send(t, http.MethodGet, e.base+"/", "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
@@ -197,7 +214,7 @@ func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, true)
 	e.enter(t)
-	own := "Origin: " + e.base
+	own := "Origin: " + e.door.origin
 	const post, json = http.MethodPost, "Content-Type: application/json"
 	const fault, body = "/api/faults/down", `{"enabled":true}`
 	for name, c := range map[string]struct {
@@ -215,10 +232,10 @@ func TestHostilePage(t *testing.T) {
 		"a link to the page":              {path: "/", headers: []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, want: 403},
 		"a typed address of data":         {path: "/api/snapshot", headers: []string{"Sec-Fetch-Site: none"}, want: 403},
 		"DNS rebinding":                   {path: "/api/snapshot", headers: []string{"Host: evil.example", "Sec-Fetch-Site: same-origin"}, want: 403},
-		"DNS rebinding with the port":     {path: "/", headers: []string{"Host: evil.example" + strings.TrimPrefix(e.base, "http://127.0.0.1")}, want: 403},
+		"DNS rebinding with the port":     {path: "/", headers: []string{"Host: evil.example" + strings.TrimPrefix(e.door.origin, "http://127.0.0.1")}, want: 403},
 		"DNS rebinding with the token":    {path: "/?token=" + e.door.token, headers: []string{"Host: evil.example"}, want: 403},
 		"no port":                         {path: "/api/snapshot", headers: []string{"Host: 127.0.0.1"}, want: 403},
-		"localhost":                       {path: "/api/snapshot", headers: []string{"Host: " + e.door.hosts[1], "Origin: " + e.door.localhost, "Cookie: " + e.door.cookie + "=" + e.door.session}, want: 200},
+		"localhost":                       {path: "/api/snapshot", headers: []string{"Host: " + e.door.hosts[1], "Origin: " + e.door.localhost, "Cookie: " + cookie + "=" + e.door.session}, want: 200},
 		"post of the page":                {post, fault, body, []string{own, json, "Sec-Fetch-Site: same-origin"}, 204},
 		"post of an older browser":        {post, fault, body, []string{own, json}, 204},
 		"post without a sign of its page": {post, fault, body, []string{json}, 403},
@@ -263,7 +280,7 @@ func TestHostilePage(t *testing.T) {
 		looking := newEnv(t, false)
 		looking.enter(t)
 		for _, path := range []string{fault, "/api/clock"} {
-			resp, _ := looking.send(t, post, looking.base+path, body, "Origin: "+looking.base, json)
+			resp, _ := looking.send(t, post, looking.base+path, body, "Origin: "+looking.door.origin, json)
 			assert.Equal(t, http.StatusNotFound, resp.StatusCode)
 		}
 	})
@@ -327,7 +344,7 @@ func TestEvents(t *testing.T) {
 	follow(`{` + at + `,"missing":[{"part":"objects","reason":"the API server does not answer","remedy":"start it"}]}`)
 	e.world.set(nil, model.Object{ID: "b", Name: "new"}, model.Object{ID: "c"})
 	follow(`{` + at + `,"missing":[]}`)
-	resp, _ := e.send(t, http.MethodPost, e.base+"/api/faults/down", `{"enabled":true}`, "Origin: "+e.base, "Content-Type: application/json")
+	resp, _ := e.send(t, http.MethodPost, e.base+"/api/faults/down", `{"enabled":true}`, "Origin: "+e.door.origin, "Content-Type: application/json")
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	follow(`{` + at + `,"faults":[{"name":"down","title":"","enabled":true}]}`)
 	assert.Len(t, shown.Objects, 2)
