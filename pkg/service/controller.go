@@ -109,7 +109,9 @@ type state struct {
 }
 
 // forwarding reports whether the Service may have port forwardings.
-func (s *state) forwarding() bool { return s.version != nil && s.content != nil && s.forwards && !s.gone }
+func (s *state) forwarding() bool {
+	return s.version != nil && s.content != nil && s.forwards && !s.gone
+}
 
 // New returns a controller. It makes no call.
 func New(d Deps) *Controller {
