@@ -201,7 +201,7 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	var out []Refusal
 	ruled := f.ruledAddresses()
-	kept, held := map[string]int{}, map[string]sets.Set[string]{}
+	kept, ports, held := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
 	byAge := Balanced(f.Services)
 	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, svc := range byAge {
@@ -231,6 +231,10 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 		held[ns.Name] = shown.Union(held[ns.Name])
 		if limit, n := p.Limits.MaxAddressesPerNamespace, len(held[ns.Name]); limit > 0 && n > before {
 			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
+		}
+		ports[ns.Name] += len(svc.Spec.Ports)
+		if limit := p.Limits.MaxPortsPerNamespace; limit > 0 {
+			exceeds("tenancy.limits.maxPortsPerNamespace", ports[ns.Name], limit, "ports")
 		}
 		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
 			kept[ns.Name]++

@@ -35,6 +35,8 @@ func (noBook) ByLoadBalancer(string) *plan.Holder       { return nil }
 func (noBook) ByName(string, string) *plan.Holder       { return nil }
 func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
 
+func (noBook) ReservePorts(string, int, int) (int, bool) { return 0, true }
+
 // reconcile does what the new controller does with every Service, and gives what it did.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t

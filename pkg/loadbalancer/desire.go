@@ -212,7 +212,7 @@ func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.grants.MaxKept >= 
 // is one too many for its namespace. An empty address is one that is about to be acquired.
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
-	keeps, limit, kept := address == "" && t.keepLimited(), t.grants.MaxAddresses, 0
+	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.grants.MaxAddresses, 0
 	uses := address != "" && slices.ContainsFunc(r.options.Book.Holders(address), func(h plan.Holder) bool { return h.UID == t.Service.UID })
 	if !uses && (keeps || limit >= 0) {
 		var err error
@@ -236,9 +236,16 @@ func (r *Reconciler) reserve(ctx context.Context, t *task, address string) error
 	case errors.Is(err, ErrTooMany):
 		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.grants.MaxAddresses),
 			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
-	default:
+	case err != nil:
 		return err
 	}
+
+	ports := len(t.Service.Ports)
+	if held, ok := r.options.Book.ReservePorts(t.Service.UID, ports, t.grants.MaxAllPorts); !ok {
+		return refuse(fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in all (tenancy.limits.maxPortsPerNamespace)",
+			t.Service.Namespace, held, ports, t.grants.MaxAllPorts), "use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
+	}
+	return nil
 }
 
 func (t *task) keptTooMany(kept int) string {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -43,8 +44,12 @@ type entry struct {
 	uses    map[string]string // kinds of use by address
 	// acquisitions are when addresses were acquired for the Service.
 	acquisitions map[string]string
-	// acquiring means that the Service is about to acquire an address that is not known yet.
+	// acquiring means that the Service is about to acquire an address that is not known yet; pending are the acquisitions that
+	// its records name, which may be those of an earlier process.
 	acquiring bool
+	pending   []annotation.PendingAllocation
+	// shownPorts are those of the status, reservedPorts those of a sync that has not shown them yet.
+	shownPorts, reservedPorts int
 }
 
 func newBook() *book { return &book{services: map[types.UID]*entry{}} }
@@ -56,9 +61,9 @@ func (b *book) clear() {
 	clear(b.services)
 }
 
-// set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces
-// than before.
-func (b *book) set(v *version) (sharing bool) {
+// set brings the entry of a Service up to date. It returns the namespaces with which the Service shares its addresses now, and
+// did not before.
+func (b *book) set(v *version) (admitted []string) {
 	svc, shareWith := v.svc, v.shareWith
 	uses, acquisitions := usesOf(v)
 	b.mu.Lock()
@@ -68,7 +73,7 @@ func (b *book) set(v *version) (sharing bool) {
 		e = &entry{Holder: plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name}, created: svc.CreationTimestamp.Time}
 		b.services[svc.UID] = e
 	}
-	sharing = !slices.Equal(e.ShareWith, shareWith)
+	admitted = slices.DeleteFunc(slices.Clone(shareWith), func(n string) bool { return slices.Contains(e.ShareWith, n) })
 	e.ShareWith, e.Leaving = shareWith, !wants(svc)
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
@@ -81,8 +86,11 @@ func (b *book) set(v *version) (sharing bool) {
 			uses[address] = kind
 		}
 	}
-	e.uses, e.acquisitions = uses, acquisitions
-	return sharing
+	e.uses, e.acquisitions, e.pending = uses, acquisitions, v.records.Pending
+	if e.shownPorts != v.statusPorts {
+		e.shownPorts, e.reservedPorts = v.statusPorts, 0
+	}
+	return admitted
 }
 
 // usesOf returns the addresses that a Service has by its status and records, and when those were acquired that it owns.
@@ -237,7 +245,14 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 		if e.Namespace != of.Namespace {
 			continue
 		}
-		if e.acquiring && e != of {
+		unknown := e.acquiring
+		for _, p := range e.pending {
+			if p.IP != "" {
+				addresses[p.IP] = true
+			}
+			unknown = unknown || p.IP == ""
+		}
+		if unknown && e != of {
 			n++
 		}
 		for a := range e.uses {
@@ -246,3 +261,26 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 	}
 	return n + len(addresses), addresses[address]
 }
+
+// ReservePorts implements plan.Book.
+func (b *book) ReservePorts(uid string, n, limit int) (held int, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.services[types.UID(uid)]
+	if e == nil || limit < 0 {
+		return 0, true
+	}
+	for _, other := range b.services {
+		if other != e && other.Namespace == e.Namespace {
+			held += other.ports()
+		}
+	}
+	if n > e.ports() && held+n > limit {
+		return held, false
+	}
+	e.reservedPorts = n
+	return held, true
+}
+
+// ports are how many ports the Service has or is about to have.
+func (e *entry) ports() int { return max(e.shownPorts, e.reservedPorts) }

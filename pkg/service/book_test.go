@@ -170,14 +170,14 @@ func TestSharingDecidesReservations(t *testing.T) {
 		return err
 	}
 	require.ErrorIs(t, reserve("guest"), loadbalancer.ErrNotShared)
-	assert.True(t, b.set(owner("shop")), "it shares with others than before")
-	assert.False(t, b.set(owner("shop")))
+	assert.Equal(t, []string{"shop"}, b.set(owner("shop")), "it shares with more than before")
+	assert.Empty(t, b.set(owner("shop")))
 	require.NoError(t, reserve("guest"))
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
-	assert.True(t, b.set(owner("*")))
+	assert.Equal(t, []string{"*"}, b.set(owner("*")))
 	require.NoError(t, reserve("late"))
 	b.settle("late")
-	assert.True(t, b.set(owner("")), "sharing is withdrawn")
+	assert.Empty(t, b.set(owner("")), "sharing is withdrawn")
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
 	b.set(owner("shop", annotated(annotation.Algorithm, "no such")))
 	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared, "annotations that cannot be read share with nobody")

@@ -80,6 +80,7 @@ type Controller struct {
 
 	mu      sync.Mutex
 	states  map[Key]*state
+	pace    pace
 	freedAt time.Time // when something last became free
 }
 
@@ -105,6 +106,10 @@ type state struct {
 	gone bool
 	// jobEnded is closed when a job has ended that the last sync left running.
 	jobEnded <-chan struct{}
+	// turn is when a change of the owner is worked on that has to wait for the namespace's budget.
+	turn time.Time
+	// admitted is when the Service was last admitted to an address of another namespace.
+	admitted time.Time
 	orphans  []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
 
@@ -119,7 +124,7 @@ func New(d Deps) *Controller {
 	c := &Controller{
 		deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(),
 		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
-		states: map[Key]*state{},
+		states: map[Key]*state{}, pace: pace{},
 	}
 	c.members.All = d.Nodes
 	c.heartbeats = &failover.Watch{
@@ -249,12 +254,12 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
 		c.book.remove(k.UID)
 	default:
 		s.orphans = nil
-		admits = c.book.set(is)
+		admits = c.admit(is, c.book.set(is))
 	}
 	c.mu.Unlock()
 
 	if admits {
-		c.tryNext(true) // whoever was refused the addresses may be admitted now
+		c.tryNext(false)
 	}
 	return was, is
 }

@@ -22,6 +22,7 @@ const (
 // Reasons of Events besides those of package plan.
 const (
 	AmbiguousNode  plan.Reason = "AmbiguousNode"
+	ChangesLimited plan.Reason = "ChangesLimited"
 	IgnoredSetting plan.Reason = "IgnoredSetting"
 	DryRun         plan.Reason = "DryRun"
 	Orphan         plan.Reason = "OrphanedInCloudStack"

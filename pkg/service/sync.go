@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -53,6 +52,10 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 		return time.Second, err
 	}
 	if wait, err := c.begin(w); wait > 0 {
+		if w.paced {
+			w.events.warn(ChangesLimited, fmt.Sprintf("the Services of namespace %s change too often: changes wait, and this one is worked on in %s",
+				k.Namespace, wait.Round(time.Second)))
+		}
 		return c.keep(ctx, w, wait), err
 	}
 	if err = c.announce(ctx, w); err == nil {
@@ -76,6 +79,7 @@ type work struct {
 	first    bool      // the first sync of what the owner asks for
 	lacked   bool      // the sync before has named a node without a VM
 	lacks    bool      // a node has no VM
+	paced    bool      // it waits for the budget of its namespace
 	fresh    bool      // the nodes' VMs are read again where they may be older than some seconds
 	preview  bool      // nothing is written
 
@@ -109,6 +113,9 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
 		return wait, w.state.retry.err
 	}
+	if wait = c.paced(w, w.began); wait > 0 {
+		return wait, nil
+	}
 	w.state.retry.began = w.began
 	return 0, nil
 }
@@ -129,8 +136,7 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 
 	c.mu.Lock()
 	s := w.state
-	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
-	w.first = s.asked != w.asked && !resumed && c.applies()
+	w.first = w.changed() && c.applies()
 	w.lacked = s.served && s.lacks
 	s.asked, s.touched = w.asked, true
 	c.mu.Unlock()
@@ -261,6 +267,7 @@ func (c *Controller) reportRemoval(ctx context.Context, w *work, err error) erro
 // settle notes how a sync ended, and returns when the Service is looked at again.
 func (c *Controller) settle(ctx context.Context, w *work, err error) (again time.Duration, _ error) {
 	c.book.settle(w.key.UID)
+	c.charge(w)
 	running := plan.Running(err)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -284,7 +291,7 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
 	now := c.deps.Clock.Now()
 	c.mu.Lock()
-	lasting, again := w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
+	lasting, again := w.paced || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
 	c.mu.Unlock()
 	switch {
 	case w.absent || !lasting || !w.served():

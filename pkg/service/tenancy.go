@@ -52,6 +52,7 @@ func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grant
 		ForeignAddress: p.Allows(tenancy.ForeignAddress, ns, address) == nil,
 		MaxAddresses:   cmp.Or(p.Limits.MaxAddressesPerNamespace, -1),
 		MaxPorts:       cmp.Or(p.Limits.MaxPortsPerService, -1),
+		MaxAllPorts:    cmp.Or(p.Limits.MaxPortsPerNamespace, -1),
 		MaxKept:        ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, -1),
 	}
 }

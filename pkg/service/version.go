@@ -25,6 +25,8 @@ type version struct {
 	unreadable bool
 	shareWith  []string
 	statusIPs  []string
+	// statusPorts is how many ports the status shows.
+	statusPorts int
 	// *content is nil until a worker has read the Service: a tenant decides how long that takes. It is set under the
 	// controller's lock.
 	*content
@@ -46,6 +48,9 @@ func newVersion(svc *corev1.Service) *version {
 	v := &version{
 		svc: svc, records: records.Trusted(), unreadable: err != nil,
 		shareWith: annotation.Sharing(svc), statusIPs: loadbalancer.StatusIPs(svc),
+	}
+	for i := range svc.Status.LoadBalancer.Ingress {
+		v.statusPorts += len(svc.Status.LoadBalancer.Ingress[i].Ports)
 	}
 	if svc.Spec.LoadBalancerClass != nil {
 		// Another controller may write the status by now: ours is what our records name.

@@ -3,7 +3,12 @@
 
 package service
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/csccm/csccm/pkg/tenancy"
+)
 
 // Services that wait are woken here.
 
@@ -51,19 +56,40 @@ func (c *Controller) tryNext(freed bool) {
 	if freed {
 		c.freedAt = now
 	}
-	if k, r := c.waiter(); r != nil {
-		if soon := r.last.Add(early.base); soon.Before(r.until) {
+	for k, r := c.waiter(); r != nil; k, r = c.waiter() {
+		soon := r.last.Add(early.base)
+		if soon.Before(r.until) && !c.pace.of(k.Namespace, now).AllowN(now, 1) {
+			r.began = now // the namespace has used up its budget, or Services that free something would buy attempts
+			continue
+		}
+		if soon.Before(r.until) {
 			r.until = soon
 		}
 		c.queue.AddAfter(k, r.until.Sub(now))
+		return
 	}
+}
+
+// admit notes that a Service shares its addresses with more namespaces, and reports whether a Service waits for that. The
+// controller's lock is held.
+func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
+	if len(namespaces) == 0 {
+		return false
+	}
+	for k, s := range c.states {
+		asks := s.retry.kind == byOthers && s.content != nil && (by.names(s.spec.Address) || slices.Contains(by.statusIPs, s.spec.Address))
+		if asks && (slices.Contains(namespaces, k.Namespace) || slices.Contains(namespaces, tenancy.Everybody)) {
+			s.admitted, waits = c.deps.Clock.Now(), true
+		}
+	}
+	return waits
 }
 
 // waiter returns the Service that tryNext tries, and its wait; nil for none. The controller's lock is held.
 func (c *Controller) waiter() (first Key, found *retry) {
 	for k, s := range c.states {
 		r := &s.retry
-		if r.kind != byOthers || !r.began.Before(c.freedAt) {
+		if r.kind != byOthers || !r.began.Before(c.freedAt) && !r.began.Before(s.admitted) {
 			continue
 		}
 		if found == nil || r.aheadOf(found) || !found.aheadOf(r) && k.UID < first.UID {

@@ -52,8 +52,9 @@ type Rule struct {
 
 // Limits are numbers that a namespace or a Service may not exceed.
 type Limits struct {
-	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"` // public addresses that its Services hold; 0 means no limit
+	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"` // that its Services have, internal ones too; 0 means no limit
 	MaxPortsPerService       int         `json:"maxPortsPerService,omitempty"`       // 0 means no limit
+	MaxPortsPerNamespace     int         `json:"maxPortsPerNamespace,omitempty"`     // 0 means no limit
 	KeepIP                   KeepIPLimit `json:"keepIP,omitzero"`
 }
 
@@ -77,7 +78,7 @@ func Default() Policy {
 		Annotations:       map[string]Rule{"network": no, "project": no, "zone": no, "ssl-certificate": no},
 		SourceNATAddress:  no,
 		ForeignAddress:    no,
-		Limits:            Limits{MaxPortsPerService: 100, KeepIP: KeepIPLimit{MaxPerNamespace: ptr.To(2)}},
+		Limits:            Limits{MaxPortsPerService: 100, MaxPortsPerNamespace: 200, KeepIP: KeepIPLimit{MaxPerNamespace: ptr.To(2)}},
 	}
 }
 
@@ -140,6 +141,7 @@ func (p Policy) validate() error {
 	}
 	for name, limit := range map[string]int{
 		"maxAddressesPerNamespace": p.Limits.MaxAddressesPerNamespace, "maxPortsPerService": p.Limits.MaxPortsPerService,
+		"maxPortsPerNamespace":   p.Limits.MaxPortsPerNamespace,
 		"keepIP.maxPerNamespace": ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0),
 	} {
 		if limit < 0 {

@@ -39,6 +39,7 @@ func TestParse(t *testing.T) {
 		{"a number", `{"trustedNamespaces":[1]}`, `JSON number`},
 		{"nothing", `{"trustedNamespaces":[""]}`, `"" is not a namespace`},
 		{"not a selector", `{"annotations":{"zone":{"allow":["team=(a"]}}}`, `label selector "team=(a"`},
+		{"a negative limit of ports", `{"limits":{"maxPortsPerNamespace":-1}}`, `limits.maxPortsPerNamespace: -1`},
 		{"a negative limit", `{"limits":{"maxPortsPerService":-1}}`, `limits.maxPortsPerService: -1`},
 		{"a negative limit of kept addresses", `{"limits":{"keepIP":{"maxPerNamespace":-1}}}`, `limits.keepIP.maxPerNamespace: -1`},
 	} {

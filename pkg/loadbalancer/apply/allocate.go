@@ -40,6 +40,8 @@ func (r *run) allocate(ctx context.Context, s plan.Step) error {
 		got, err = r.acquire(ctx, r.Work, s)
 	case s.IP != "":
 		err = r.MayAcquire(ctx, got.ID)
+	default:
+		err = r.MayAcquire(ctx, "") // CloudStack chooses it
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -81,6 +82,9 @@ func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.Item {
 		tagged.By = out.By
 		out.Mark = tagged
 	}
+	_, uid, _ := plan.ACLOwner(in.Reason)
+	of := r.Book.ByUID(cmp.Or(in.Tags[plan.TagServiceUID], uid))
+	out.Sibling = of != nil && of.Namespace == r.Service.Namespace
 	return out
 }
 

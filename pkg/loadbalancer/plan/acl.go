@@ -77,8 +77,8 @@ func wallOf(items []Item, f access.Range) int {
 }
 
 // CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only the numbers before
-// an item that denies everybody let somebody in. A Service may take half of those that the items of others leave free, so
-// that the next Service finds room. A Service that has more already may keep them, and replace them.
+// an item that denies everybody let somebody in. The Services of a namespace may take half of those that the items of others
+// leave free, so that the next namespace finds room. A Service that has more already may keep them, and replace them.
 func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	a.ACLs = slices.Clip(a.ACLs)
 	list := a.ACL(d.ACLID)
@@ -134,18 +134,21 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	if wall == 0 {
 		return nil
 	}
-	used, own := map[int]bool{}, map[string]bool{}
+	used, own, siblings := map[int]bool{}, map[string]bool{}, 0
 	for _, i := range l.Items {
 		if i.Number >= wall {
 			continue
 		}
 		used[i.Number] = true
-		if i.Owner == Owned {
+		switch {
+		case i.Owner == Owned:
 			own[i.ID] = true
+		case i.Sibling:
+			siblings++
 		}
 	}
 	free := wall - 1 - len(used)
-	most := max(1, (free+len(own)+1)/2, len(own))
+	most := max((free+len(own)+siblings+1)/2-siblings, len(own))
 	now, peak := len(own), 0 // how many of the numbers the Service has: some items are opened before others are closed
 	for _, s := range steps {
 		switch s.Kind {
@@ -165,7 +168,7 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	} else if now <= most {
 		return nil
 	}
-	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
+	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, of which the Service may take %d: a namespace gets half of what others leave",
 		english.Plural(now, "item", ""), wall, cmp.Or(l.Name, l.ListID), free, most),
 		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
 }

@@ -69,6 +69,13 @@ func TestRoomInACLList(t *testing.T) {
 		}
 		return out
 	}
+	siblings := func(numbers ...int) []Item {
+		out := taken(Foreign, numbers...)
+		for i := range out {
+			out[i].Sibling = true
+		}
+		return out
+	}
 	ports := func(n int) (out []int) { // none follows another
 		for i := range n {
 			out = append(out, 1002+2*i)
@@ -84,10 +91,13 @@ func TestRoomInACLList(t *testing.T) {
 	}{
 		{name: "no item denies all", ports: ports(50)},
 		{name: "half of the numbers", ports: ports(10), items: []Item{wall(21)}},
-		{name: "more than half", ports: ports(11), items: []Item{wall(21)}, message: "need 11 items before number 21 of network ACL list tier-list, which denies all: 20 of these numbers are free, and a Service may take half of what others leave (10)"},
+		{name: "more than half", ports: ports(11), items: []Item{wall(21)}, message: "need 11 items before number 21 of network ACL list tier-list, which denies all: 20 of these numbers are free, of which the Service may take 10: a namespace gets half of what others leave"},
 		{name: "half is rounded up", ports: ports(3), items: []Item{wall(6)}},
 		{name: "contiguous ports are one item", ports: []int{80, 81, 82, 83, 84}, items: []Item{wall(3)}},
 		{name: "numbers of others count as taken", ports: ports(4), items: append(taken(Foreign, 1, 2, 3, 4), wall(11)), message: "6 of these numbers are free"},
+		{name: "numbers of the namespace's other Services count for it", ports: ports(1), items: append(siblings(1, 2, 3, 4, 5), wall(11)), message: "5 of these numbers are free, of which the Service may take 0"},
+		{name: "the namespace's other Services have some", ports: ports(2), items: append(siblings(1, 2, 3), wall(11))},
+		{name: "and its own", ports: ports(3), items: append(append(siblings(1, 2, 3), taken(Owned, 4, 5)...), wall(11)), message: "need 3 items"},
 		{name: "one number is enough for one item", ports: ports(1), items: []Item{wall(2)}},
 		{name: "no number is free", ports: ports(1), items: []Item{wall(1)}, message: "need 1 item before number 1"},
 		{name: "its own items count", ports: ports(6), items: append(taken(Owned, 1, 2, 3, 4), wall(11)), message: "need 6 items"},

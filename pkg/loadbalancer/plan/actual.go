@@ -152,10 +152,12 @@ type Item struct {
 	Member string `json:"member,omitempty"`
 	VM     string `json:"vm,omitempty"`
 
-	// These are an ACL item's. Items are looked at by number, the lowest first.
+	// These are an ACL item's. Items are looked at by number, the lowest first. Sibling marks one of a Service of the same
+	// namespace.
 	Number  int  `json:"number,omitempty"`
 	Ingress bool `json:"ingress,omitempty"`
 	Allow   bool `json:"allow,omitempty"`
+	Sibling bool `json:"-"`
 }
 
 // on reports whether the item is on a port.

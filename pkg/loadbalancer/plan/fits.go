@@ -19,13 +19,14 @@ type Grants struct {
 	// ForeignAddress is an address that carries rules or port forwardings which no Service of the cluster made.
 	ForeignAddress bool
 	// MaxAddresses and MaxKept limit the addresses that Services of the namespace have or share, and those kept for it
-	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service. Negative for no limit.
-	MaxAddresses, MaxKept, MaxPorts int
+	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the ports of all
+	// Services of the namespace. Negative for no limit.
+	MaxAddresses, MaxKept, MaxPorts, MaxAllPorts int
 }
 
 // AllGrants has everything and no limit.
 func AllGrants() Grants {
-	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1, MaxPorts: -1}
+	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1, MaxPorts: -1, MaxAllPorts: -1}
 }
 
 // CheckPorts refuses a Service that would have more rules and port forwardings in CloudStack than it may.
@@ -220,6 +221,9 @@ type Book interface {
 	// while a Service of another namespace has the address and does not share it, and where the Services of the namespace
 	// would have or share more than limit addresses (negative for no limit); held is how many they have.
 	Reserve(uid, address string, limit int) (held int, err error)
+	// ReservePorts notes that a Service is about to have n ports, unless the Services of its namespace would have more than limit:
+	// then held is how many the others have. Ports that the Service has already it may keep.
+	ReservePorts(uid string, n, limit int) (held int, ok bool)
 }
 
 // Key identifies the address in the address book.

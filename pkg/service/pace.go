@@ -1,0 +1,68 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"maps"
+	"time"
+
+	"golang.org/x/time/rate"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+)
+
+// What the owners of Services change has a budget by namespace, or one namespace could keep CloudStack busy. It counts calls that
+// change CloudStack, whatever they are about. Nodes, drift and clean-ups are not the owner's changes, and cost none of it.
+//
+// A rollout fits into it: 200 new Services of two ports each need some 1,600 calls. Beyond that a namespace gets five calls a
+// second, which is about as fast as CloudStack changes the rules of one address.
+const (
+	changesAtOnce    = 2000
+	changesPerMinute = 300
+)
+
+// pace has the budgets. It is used under the controller's lock.
+type pace map[string]*rate.Limiter
+
+// of returns the budget of a namespace. Budgets that are whole need not be remembered.
+func (p pace) of(namespace string, now time.Time) *rate.Limiter {
+	if p[namespace] == nil {
+		maps.DeleteFunc(p, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= changesAtOnce })
+		p[namespace] = rate.NewLimiter(changesPerMinute/60.0, changesAtOnce)
+	}
+	return p[namespace]
+}
+
+// changed reports whether the owner asks for something else than when the Service was last synced.
+func (w *work) changed() bool {
+	s := w.state
+	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
+	return !w.absent && s.asked != w.asked && !resumed
+}
+
+// paced returns how long a change of the owner has to wait. A Service has one place in the line of its namespace, however often it
+// is changed meanwhile. The controller's lock is held.
+func (c *Controller) paced(w *work, now time.Time) time.Duration {
+	s := w.state
+	if !w.changed() {
+		return 0
+	}
+	if s.turn.IsZero() {
+		s.turn = now.Add(c.pace.of(w.key.Namespace, now).ReserveN(now, 1).DelayFrom(now))
+	}
+	if w.paced = s.turn.After(now); w.paced {
+		return s.turn.Sub(now)
+	}
+	s.turn = time.Time{}
+	return 0
+}
+
+// charge takes the calls of an owner's change from the budget.
+func (c *Controller) charge(w *work) {
+	if w.first && w.Done > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		now := c.deps.Clock.Now()
+		c.pace.of(w.key.Namespace, now).ReserveN(now, min(w.Done, changesAtOnce))
+	}
+}
