@@ -43,16 +43,21 @@ func TestJudge(t *testing.T) {
 		want    Outcome
 	}{
 		"passed": {reports: []string{passed}, want: Outcome{Result: Passed}},
-		"requests": {reports: []string{`status="passed"><system-err>Load Balancer total HTTP requests: 8&#xA;Network errors: 1` +
-			`&#xA;HTTP errors: 2&#xA;Load Balancer total HTTP requests: 9</system-err></testcase>`}, want: Outcome{Result: Passed, Requests: 17, Lost: 3}},
-		"failed":          {reports: []string{failed("no")}, want: Outcome{Result: Failed, Says: "no"}},
-		"passed alone":    {reports: []string{failed("no"), passed}, want: Outcome{Result: Passed, Says: "no"}},
-		"skipped":         {reports: []string{skipped}, want: Outcome{Result: Failed, Says: "it did not run"}},
-		"no report":       {want: Outcome{Result: Failed, Says: "it did not run"}},
-		"only at night":   {rolling: true},
-		"cannot":          {cannot: &Cannot{Says: "known"}, reports: []string{failed("is known")}, want: Outcome{Result: Unable, Says: "is known"}},
-		"fails otherwise": {cannot: &Cannot{Says: "known"}, reports: []string{failed("no")}, want: Outcome{Result: Failed, Says: "no"}},
-		"left out":        {cannot: &Cannot{}, want: Outcome{Result: Unable}},
+		"requests": {
+			reports: []string{`status="passed"><system-err>total HTTP requests: 8&#xA;Network errors: 1&#xA;` +
+				`HTTP errors: 2&#xA;total HTTP requests: 9</system-err></testcase>`},
+			want: Outcome{Result: Passed, Requests: 17, Lost: 3},
+		},
+		"failed":        {reports: []string{failed("no")}, want: Outcome{Result: Failed, Says: "no"}},
+		"passed alone":  {reports: []string{failed("no"), passed}, want: Outcome{Result: Passed, Says: "no"}},
+		"skipped":       {reports: []string{skipped}, want: Outcome{Result: Failed, Says: "it did not run"}},
+		"no report":     {want: Outcome{Result: Failed, Says: "it did not run"}},
+		"only at night": {rolling: true},
+		"cannot": {cannot: &Cannot{Says: "known"}, reports: []string{failed("is known")},
+			want: Outcome{Result: Unable, Says: "is known"}},
+		"fails otherwise": {cannot: &Cannot{Says: "known"}, reports: []string{failed("no")},
+			want: Outcome{Result: Failed, Says: "no"}},
+		"left out": {cannot: &Cannot{}, want: Outcome{Result: Unable}},
 		"can now": {cannot: &Cannot{Says: "known"}, reports: []string{passed},
 			want: Outcome{Result: Failed, Says: "it passes, and tests.yaml says that it cannot"}},
 	} {
@@ -63,11 +68,14 @@ func TestJudge(t *testing.T) {
 			}
 			var reports [][]byte
 			for _, r := range tc.reports {
-				reports = append(reports, []byte(`<testsuites><testsuite><testcase name="[It] LoadBalancers Other should work" `+skipped+
-					`<testcase name="[It] [sig-network] LoadBalancers [X] should work (all)" `+r+`</testsuite></testsuites>`))
+				reports = append(reports, []byte(`<testsuites><testsuite>`+
+					`<testcase name="[It] LoadBalancers Other should work" `+skipped+
+					`<testcase name="[It] [sig-network] LoadBalancers [X] should work (all)" `+r+
+					`</testsuite></testsuites>`))
 			}
-			s := Suite{Tests: []Test{{Group: "LoadBalancers", Name: "should work (all)", Rolling: tc.rolling, Cannot: tc.cannot}}}
-			tc.want.Test = "should work (all)"
+			test := Test{Group: "LoadBalancers", Name: "should work (all)", Rolling: tc.rolling, Cannot: tc.cannot}
+			s := Suite{Tests: []Test{test}}
+			tc.want.Test = test.Name
 			assert.Equal(t, []Outcome{tc.want}, s.Judge("form", false, reports...))
 		})
 	}
@@ -80,7 +88,8 @@ func TestPage(t *testing.T) {
 		{Test: "ours: this", Result: Failed, Says: "no address"}, {Test: "ours: that", Result: Passed, Says: "too slow"},
 	}}})
 	for _, want := range []string{
-		"| ours: this | **failed**, 0s |", "isolated, ours: this: no address", "isolated, ours: that: passed alone; beside others: too slow",
+		"| ours: this | **failed**, 0s |", "isolated, ours: this: no address",
+		"isolated, ours: that: passed alone; beside others: too slow",
 		"(loadbalancers.md#what-a-service-becomes)",
 	} {
 		assert.Contains(t, page, want)

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance builds Kubernetes' own end-to-end tests of load balancers and says which of them a CloudStack can pass.
-// Command real-nodes runs them.
+// Package conformance builds Kubernetes' own end-to-end tests of load balancers and says which of them a CloudStack can
+// pass. Command real-nodes runs them.
 package conformance
 
 import (
@@ -50,15 +50,16 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 
 	built.Suite = must.Get(p.Ensure(ctx, out))
 	built.Agnhost = filepath.Join(filepath.Dir(built.Suite), filepath.Base(agnhost))
-	built.Image = strings.TrimSpace(string(must.Get(exec.CommandContext(ctx, built.Suite, "image").Output())))
+	image := must.Get(exec.CommandContext(ctx, built.Suite, "image").Output()) // #nosec G204 -- just built
+	built.Image = strings.TrimSpace(string(image))
 	return built, nil
 }
 
-// module writes the module of the programs and returns its folder. It is that of the control plane of the same minor with what
-// the tests import besides. Its sums come from Kubernetes' own go.sum, whose sum is in the control plane's.
+// module writes the module of the programs and returns its folder. It is that of the control plane of the same minor with
+// what the tests import besides. Its sums come from Kubernetes' own go.sum, whose sum is in the control plane's.
 func module(ctx context.Context, control string, minor plane.Minor) string {
-	goMod := must.Get(os.ReadFile(filepath.Join(control, "go.mod")))
-	goSum := must.Get(os.ReadFile(filepath.Join(control, "go.sum")))
+	goMod := must.Get(os.ReadFile(filepath.Join(control, "go.mod"))) // #nosec G304 -- of this checkout
+	goSum := must.Get(os.ReadFile(filepath.Join(control, "go.sum"))) // #nosec G304 -- of this checkout
 	base := filepath.Join(must.Get(os.UserCacheDir()), "csccm", "conformance")
 	must.OK(os.MkdirAll(base, 0o750))
 
@@ -68,8 +69,8 @@ func module(ctx context.Context, control string, minor plane.Minor) string {
 		return dir
 	}
 
-	kubernetes := strings.TrimSpace(must.Get(program.Go(ctx, control, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")))
-	theirs := must.Get(os.ReadFile(filepath.Join(kubernetes, "go.sum"))) // #nosec G304 -- of a module
+	kubernetes := must.Get(program.Go(ctx, control, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"))
+	theirs := must.Get(os.ReadFile(filepath.Join(strings.TrimSpace(kubernetes), "go.sum"))) // #nosec G304 -- of a module
 	work := must.Get(os.MkdirTemp(base, "module-"))
 	for name, content := range map[string][]byte{
 		"go.mod":  moduleLine.ReplaceAll(goMod, []byte("module github.com/csccm/csccm/test/conformance/suite")),

@@ -28,7 +28,7 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// conformanceChapters returns a chapter for each of the forms, in which Kubernetes' own tests run; "all" are all of them.
+// conformanceChapters returns a chapter for each of the forms in which Kubernetes' own tests run; "all" are all of them.
 func conformanceChapters(forms string, rolling bool) (all []chapter) {
 	suite, wanted := conformance.Load(), strings.Fields(forms)
 	for _, form := range suite.Forms {
@@ -54,14 +54,15 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 		}
 		all = append(all, chapter{form.Name, world, scenarios})
 	}
-	must.Be(forms == "all" || len(all) == len(wanted), "--conformance %q: the forms are in test/conformance/tests.yaml", forms)
+	known := forms == "all" || len(all) == len(wanted)
+	must.Be(known, "--conformance %q: the forms are in test/conformance/tests.yaml", forms)
 	return all
 }
 
 // kubernetesTests is the scenario that runs the tests of Kubernetes.
 const kubernetesTests = "Kubernetes' tests"
 
-// conform runs Kubernetes' tests from beyond the router, in lanes beside each other, and those that failed once more, alone.
+// conform runs Kubernetes' tests from beyond the router, in lanes beside each other, and then those that failed, alone.
 func (e *env) conform(ctx context.Context, suite conformance.Suite, form conformance.Form, rolling bool) string {
 	e.serveDNS(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -91,7 +92,7 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	return ""
 }
 
-// lane runs the tests whose names match, one after the other, and returns the report. The log stays beside our programs.
+// lane runs the tests whose names match, one after the other, and returns the report. Its log stays beside our programs.
 func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	log := filepath.Join(filepath.Dir(e.programs.Binaries.CLI), "conformance", strings.ReplaceAll(name, " ", "-"))
 	must.OK(os.MkdirAll(filepath.Dir(log), 0o750))
@@ -99,13 +100,15 @@ func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	f := must.Get(os.Create(log + ".log")) // #nosec G304 -- our own folder
 	defer func() { _ = f.Close() }()
 
-	cmd := e.outside.Command(ctx, e.programs.Conformance.Suite, "--kubeconfig="+e.Kubeconfig, "--kubectl-path="+e.Kubectl,
-		"--provider=skeleton", "--num-nodes=3", "--ginkgo.focus="+focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=1h",
+	cmd := e.outside.Command(ctx, e.programs.Conformance.Suite,
+		"--kubeconfig="+e.Kubeconfig, "--kubectl-path="+e.Kubectl, "--provider=skeleton", "--num-nodes=3",
+		"--ginkgo.focus="+focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=1h",
 		"--ginkgo.junit-report="+log+".xml")
 	cmd.Env = append(os.Environ(), "HOME="+e.home, "KUBECONFIG="+e.Kubeconfig)
 	cmd.Stdout, cmd.Stderr = f, f
 	_ = cmd.Run() // it fails when a test fails; the report says which
-	return must.Get(os.ReadFile(log + ".xml"))
+
+	return must.Get(os.ReadFile(log + ".xml")) // #nosec G304 -- our own folder
 }
 
 // killLeaders kills the leader of the controller in each period, until the context ends.
@@ -127,8 +130,9 @@ func (e *env) killLeaders(ctx context.Context, period time.Duration) {
 // otherPorts does what the Event ReservedPort says: it gives Services another port.
 func (e *env) otherPorts(ctx context.Context, services <-chan watch.Event) {
 	for event := range services {
+		reserved := func(c metav1.Condition) bool { return c.Reason == "ReservedPort" }
 		s, ok := event.Object.(*corev1.Service)
-		if !ok || !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "ReservedPort" }) {
+		if !ok || !slices.ContainsFunc(s.Status.Conditions, reserved) {
 			continue
 		}
 		s.Spec.Ports[0].Port++
@@ -170,7 +174,8 @@ func (e *env) resolve(ctx context.Context, query []byte) []byte {
 		m.RCode = dnsmessage.RCodeSuccess
 		if q.Type == dnsmessage.TypeA {
 			body := &dnsmessage.AResource{A: must.Get(netip.ParseAddr(s.Spec.ClusterIP)).As4()}
-			m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: body}}
+			header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}
+			m.Answers = []dnsmessage.Resource{{Header: header, Body: body}}
 		}
 	}
 	return must.Get(m.Pack())
@@ -218,15 +223,17 @@ func (s *settings) conformance(ctx context.Context) (code int) {
 			run := conformance.Run{Form: j.Chapter, Release: minor.Release()}
 			for _, r := range inSandbox(ctx, p, j) {
 				run.Took += r.Took
-				if r.Fail != "" {
-					code = 1
+				ours := conformance.Outcome{
+					Test:   "ours: " + r.Scenario,
+					Result: conformance.Passed,
+					Says:   firstLine(r.Fail),
+					Took:   r.Took,
 				}
-				if r.Tests == nil {
-					ours := conformance.Outcome{Test: "ours: " + r.Scenario, Result: conformance.Passed, Says: firstLine(r.Fail), Took: r.Took}
-					if r.Fail != "" {
-						ours.Result = conformance.Failed
-					}
-					r.Tests = []conformance.Outcome{ours}
+				if r.Fail != "" {
+					ours.Result, code = conformance.Failed, 1
+				}
+				if r.Tests == nil || r.Fail != "" {
+					r.Tests = append(r.Tests, ours)
 				}
 				run.Outcomes = append(run.Outcomes, r.Tests...)
 			}
@@ -235,6 +242,9 @@ func (s *settings) conformance(ctx context.Context) (code int) {
 	}
 	text := conformance.Load().Page(time.Now().UTC().Format(time.DateOnly), runs)
 	fmt.Println(text)
+	if ctx.Err() != nil {
+		return 130
+	}
 	if s.out != "" {
 		must.OK(os.WriteFile(s.out, []byte(text), 0o644)) // #nosec G306 -- documentation
 	}
