@@ -242,8 +242,8 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 		if unschedulable {
 			s.Stuck++
 		}
-		image := strings.Contains(problem, "Image") && !passing.MatchString(problem)
-		s.Hopeless = s.Hopeless || missing[p.Name] != "" || image || unschedulable && !ending // one that ends may make room
+		lasting := strings.Contains(problem, "Image") || unschedulable && !ending // one that ends may make room
+		s.Hopeless = s.Hopeless || missing[p.Name] != "" || lasting && !passing.MatchString(problem)
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = p
@@ -256,8 +256,9 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 	return s
 }
 
-// passing matches the reasons of a registry that may answer soon.
-var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b`)
+// passing matches reasons that may be over soon: a registry that is busy, a node that is about to be ready, and room that Pods of
+// another controller leave when they end.
+var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|free ports|insufficient|not-ready|unreachable`)
 
 // missing returns what Pods that have not started mount and the cluster lacks. What may not be read is not named.
 func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {

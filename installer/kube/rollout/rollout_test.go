@@ -86,6 +86,8 @@ func TestWaitForDaemonSet(t *testing.T) {
 	unscheduled := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
 	}}}
+	portTaken := *unscheduled.DeepCopy()
+	portTaken.Conditions[0].Message = "1 node(s) didn't have free ports"
 	mounts := pod("new", "2", waits("ContainerCreating", ""))
 	mounts.Spec.Volumes = []corev1.Volume{
 		{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "extra", Optional: ptr.To(true)}}},
@@ -139,6 +141,10 @@ func TestWaitForDaemonSet(t *testing.T) {
 		"no node fits the new Pod": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", unscheduled)},
 			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 nodes are available",
+		},
+		"another program has the port": { // perhaps the controller whose place is taken, which ends soon
+			objects: []kruntime.Object{daemonSet(half), pod("new", "2", portTaken)},
+			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 1 node(s) didn't have free ports",
 		},
 		"the new Pod waits for the end of the old one": {
 			objects: []kruntime.Object{daemonSet(half), ends, pod("new", "2", unscheduled)},
