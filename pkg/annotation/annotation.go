@@ -12,7 +12,6 @@ package annotation
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,33 +118,19 @@ type Exclusion struct {
 	Names map[string]string
 }
 
-// request is what the user of a Service asks for: what means something here of its spec and its annotations.
-type request struct {
-	Deleted         bool
-	Type            corev1.ServiceType
-	Class           *string
-	Ports           []corev1.ServicePort
-	IP              string
-	Ranges          []string
-	Affinity        corev1.ServiceAffinity
-	AffinityConfig  *corev1.SessionAffinityConfig
-	IPFamilies      []corev1.IPFamily
-	ExternalTraffic corev1.ServiceExternalTrafficPolicy
-	Annotations     map[string]string
-}
-
-func requestOf(svc *corev1.Service) request {
-	spec, asked := &svc.Spec, map[string]string{}
+// requestOf returns what the user of a Service asks for: the spec without what means nothing here and may be large, and our
+// annotations.
+func requestOf(svc *corev1.Service) *corev1.Service {
+	asked := &corev1.Service{Spec: svc.Spec}
+	asked.Spec.Selector, asked.Spec.ExternalIPs = nil, nil
+	asked.Annotations = map[string]string{}
 	for name, value := range svc.Annotations {
 		if !WrittenByController(name) && (strings.HasPrefix(name, Prefix) || name == SourceRangesBeta) {
-			asked[name] = value
+			asked.Annotations[name] = value
 		}
 	}
-	return request{
-		Deleted: svc.DeletionTimestamp != nil, Type: spec.Type, Class: spec.LoadBalancerClass, Ports: spec.Ports, IP: spec.LoadBalancerIP,
-		Ranges: spec.LoadBalancerSourceRanges, Affinity: spec.SessionAffinity, AffinityConfig: spec.SessionAffinityConfig,
-		IPFamilies: spec.IPFamilies, ExternalTraffic: spec.ExternalTrafficPolicy, Annotations: asked,
-	}
+	asked.DeletionTimestamp = svc.DeletionTimestamp
+	return asked
 }
 
 // SameRequest reports whether the users of two versions of a Service ask for the same. Lists that are too long to be read
@@ -161,13 +146,6 @@ func Fingerprint(svc *corev1.Service) string {
 		return "delete"
 	}
 	_, unreadable := ParseRecords(svc.Annotations)
-	text, err := json.Marshal(struct {
-		request
-		Unreadable bool
-	}{requestOf(svc), unreadable != nil})
-	if err != nil { // strings, numbers and maps of them only
-		panic(err)
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256([]byte(compactJSON([]any{requestOf(svc), unreadable != nil})))
 	return hex.EncodeToString(sum[:])
 }

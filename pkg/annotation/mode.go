@@ -21,7 +21,7 @@ func (p *parser) mode() string {
 	}
 	mode := strings.ToLower(strings.TrimSpace(value))
 	if !slices.Contains(Modes(), mode) {
-		p.refuse(Mode, value, "", allowed(Mode))
+		p.wrong(Mode, "")
 		return ""
 	}
 	return mode
@@ -35,7 +35,7 @@ func (p *parser) directSpread() int {
 	text := strings.TrimSpace(value)
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxSpread || strconv.Itoa(n) != text {
-		p.refuse(DirectSpread, value, "", allowed(DirectSpread))
+		p.wrong(DirectSpread, "")
 		return 0
 	}
 	return n

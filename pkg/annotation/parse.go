@@ -149,6 +149,11 @@ func (p *parser) refuse(name, value, problem, allowedValues string) {
 	})
 }
 
+// wrong refuses the value of an annotation.
+func (p *parser) wrong(name, problem string) {
+	p.refuse(name, p.svc.Annotations[name], problem, allowed(name))
+}
+
 func (p *parser) boolean(name string) bool {
 	value, set := p.svc.Annotations[name]
 	if !set {
@@ -156,7 +161,7 @@ func (p *parser) boolean(name string) bool {
 	}
 	b, ok := Bool(value)
 	if !ok {
-		p.refuse(name, value, "", allowed(name))
+		p.wrong(name, "")
 	}
 	return b
 }
@@ -177,15 +182,15 @@ func (p *parser) hostname() string {
 	}
 	value = strings.TrimSpace(value)
 	if value == "" {
-		p.refuse(Hostname, value, emptyValue, allowed(Hostname))
+		p.wrong(Hostname, emptyValue)
 		return ""
 	}
 	if _, err := netip.ParseAddr(value); err == nil {
-		p.refuse(Hostname, value, "an address is no name", allowed(Hostname))
+		p.wrong(Hostname, "an address is no name")
 		return ""
 	}
 	if problems := validation.IsDNS1123Subdomain(value); len(problems) > 0 {
-		p.refuse(Hostname, value, "", allowed(Hostname))
+		p.wrong(Hostname, "")
 		return ""
 	}
 	return value
@@ -198,7 +203,7 @@ func (p *parser) nodeSelector() labels.Selector {
 	}
 	selector, err := labels.Parse(value)
 	if err != nil {
-		p.refuse(NodeSelector, value, err.Error(), allowed(NodeSelector))
+		p.wrong(NodeSelector, err.Error())
 		return nil
 	}
 	return selector
@@ -226,7 +231,7 @@ func (p *parser) algorithm() string {
 	}
 	algorithm := strings.ToLower(strings.TrimSpace(value))
 	if !slices.Contains([]string{RoundRobin, LeastConn, Source}, algorithm) {
-		p.refuse(Algorithm, value, "", allowed(Algorithm))
+		p.wrong(Algorithm, "")
 		return RoundRobin
 	}
 	if affinity && algorithm != Source {
@@ -240,7 +245,7 @@ func (p *parser) address() string {
 	value, set := p.svc.Annotations[Address]
 	fromAnnotation := strings.TrimSpace(value)
 	if set && fromAnnotation == "" {
-		p.refuse(Address, value, emptyValue, allowed(Address))
+		p.wrong(Address, emptyValue)
 	}
 	read := func(name, value string) string {
 		if value == "" {

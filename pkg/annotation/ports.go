@@ -60,7 +60,7 @@ func (p *parser) ssl() (certificate string, ports Ports) {
 	value, set := p.svc.Annotations[SSLCertificate]
 	certificate = strings.ToLower(strings.TrimSpace(value))
 	if set && !uuid.MatchString(certificate) {
-		p.refuse(SSLCertificate, value, "", allowed(SSLCertificate))
+		p.wrong(SSLCertificate, "")
 		certificate = ""
 	}
 	list, listed := p.svc.Annotations[SSLPorts]

@@ -137,7 +137,7 @@ func (p *parser) stickiness() *Stickiness {
 	}
 	at := slices.IndexFunc(stickinessMethods, func(m stickinessMethod) bool { return m.word == word })
 	if at < 0 {
-		p.refuse(StickinessMethod, value, "", allowed(StickinessMethod))
+		p.wrong(StickinessMethod, "")
 		return nil
 	}
 	m := stickinessMethods[at]
