@@ -174,7 +174,7 @@ func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
 	chosen := keeps || acquired.Asked(s)
 	rec := recordOfAddress(s, a)
-	owned := a.SourceNAT || a.Tags[plan.TagServiceUID] != "" || plan.Unused(a.Tags, f.ClusterIDs) || rec != nil && rec.Allocated
+	owned := a.SourceNAT || a.Tags[plan.TagAllocatedBy] != "" || plan.Unused(a.Tags, f.ClusterIDs) || rec != nil && rec.Allocated
 	return !chosen && !owned && Settled(s) && s.DeletionTimestamp == nil && f.APIs.Has("createTags")
 }
 

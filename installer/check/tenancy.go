@@ -12,7 +12,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
@@ -66,37 +65,48 @@ func policy(f *Facts) Finding {
 	return Passf("none").Unless(objects, "setting", "%s more than the policy allows")
 }
 
-// shared goes by the Services' status and by the rules. An address belongs to the Service in its tags, else to the
-// oldest.
+// shared goes by the Services' status and by the rules. It decides as the controller does whose an address is.
 func shared(f *Facts) Finding {
-	tagged, ruled, users := map[string]types.UID{}, map[string]sets.Set[string]{}, map[string][]*corev1.Service{}
+	addresses, ruled, users := map[string]plan.Address{}, map[string]sets.Set[string]{}, map[string][]plan.Holder{}
 	for i := range f.Addresses {
-		tagged[f.Addresses[i].Address] = types.UID(f.Addresses[i].Tags[plan.TagServiceUID])
+		tags := f.Addresses[i].Tags
+		addresses[f.Addresses[i].Address] = plan.Address{TaggedUID: tags[plan.TagServiceUID], TaggedService: tags[plan.TagService], Keeper: tags[plan.TagKeptBy]}
 	}
 	for _, it := range f.RulePlan().Items {
 		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
 	}
-	for _, s := range Balanced(f.Services) {
+	byAge := Balanced(f.Services)
+	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, s := range byAge {
+		spec, _ := annotation.Parse(s) // what else is wrong with the Service does not matter here
 		for ip := range sets.New(Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
-			users[ip] = append(users[ip], s)
+			h := plan.Holder{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name, ShareWith: spec.ShareWith}
+			if rec := Find(spec.Records.Addresses, func(r *annotation.AddressRecord) bool { return r.IP == ip }); rec != nil {
+				h.GuestOf = rec.GuestOf
+			}
+			users[ip] = append(users[ip], h)
 		}
 	}
+
 	var objects []Object
 	for _, ip := range slices.Sorted(maps.Keys(users)) {
-		owner := slices.MinFunc(users[ip], func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-		if i := slices.IndexFunc(users[ip], func(s *corev1.Service) bool { return s.UID == tagged[ip] }); i >= 0 {
-			owner = users[ip][i]
-		}
-		spec, _ := annotation.Parse(owner) // what else is wrong with the Service does not matter here
+		address := addresses[ip]
+		claim := address.Claimed(len(users[ip]))
+		claim.Holders = users[ip]
+		owner, decides := claim.Owner()
 		var guests []string
-		for _, s := range users[ip] {
-			if s.Namespace != owner.Namespace && !slices.Contains(spec.ShareWith, s.Namespace) && !slices.Contains(spec.ShareWith, tenancy.Everybody) {
-				guests = append(guests, s.Namespace+"/"+s.Name)
+		for _, h := range users[ip] {
+			if h.Namespace != owner && (decides == nil || !decides.Admits(h.Namespace)) {
+				guests = append(guests, h.Namespace+"/"+h.Name)
 			}
 		}
-		if len(guests) > 0 {
+		switch {
+		case len(guests) == 0:
+		case decides == nil:
+			objects = append(objects, objectf("PublicIpAddress", "", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, strings.Join(guests, ", ")))
+		default:
 			objects = append(objects, objectf("PublicIpAddress", "", ip,
-				"Service %s/%s has it and does not share it with %s", owner.Namespace, owner.Name, strings.Join(guests, ", ")))
+				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, strings.Join(guests, ", ")))
 		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")

@@ -29,11 +29,11 @@ import (
 // noBook is the address book of a cluster without Services.
 type noBook struct{}
 
-func (noBook) Holders(string) []plan.Holder             { return nil }
-func (noBook) ByUID(string) *plan.Holder                { return nil }
-func (noBook) ByLoadBalancer(string) *plan.Holder       { return nil }
-func (noBook) ByName(string, string) *plan.Holder       { return nil }
-func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
+func (noBook) Claim(string, string) plan.Claim                      { return plan.Claim{} }
+func (noBook) ByUID(string) *plan.Holder                            { return nil }
+func (noBook) ByLoadBalancer(string) *plan.Holder                   { return nil }
+func (noBook) ByName(string, string) *plan.Holder                   { return nil }
+func (noBook) Reserve(string, string, plan.Claim, int) (int, error) { return 0, nil }
 
 func (noBook) ReservePorts(string, int, int) (int, bool) { return 0, true }
 

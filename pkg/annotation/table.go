@@ -156,7 +156,7 @@ var table = []Definition{
 		Type: "list of namespaces, comma separated, or *", Allowed: "names of namespaces, comma separated, or * for all", Default: "none: only the Service's own namespace",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
 		Doc: "Other namespaces whose Services may use this Service's address, on ports that this Service does not use. Set it on " +
-			"the Service that has the address; the others name the address in `address`.",
+			"the Service that has the address; the others name the address in `address`. Without it they keep the ports that they have, and get no more.",
 	},
 	{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,

@@ -182,11 +182,8 @@ func (r *Reconciler) oneCopy(list []string) []string {
 	return list
 }
 
-// ErrNotShared is the error of Book.Reserve for an address of another namespace, ErrTooMany for one above the limit.
-var (
-	ErrNotShared = errors.New("a Service of another namespace has the address and does not share it")
-	ErrTooMany   = errors.New("the Services of the namespace have as many addresses as they may")
-)
+// ErrTooMany is the error of Book.Reserve for an address above the limit.
+var ErrTooMany = errors.New("the Services of the namespace have as many addresses as they may")
 
 // kept counts the addresses that are kept for the Service's namespace.
 func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
@@ -199,7 +196,7 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 		tags := ips[i].Tags
 		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) && strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
 		used := func(h plan.Holder) bool { return !h.Leaving || h.UID == t.Service.UID } // its own is counted by its plan
-		if ours && !slices.ContainsFunc(r.options.Book.Holders(ips[i].Address), used) {
+		if ours && !slices.ContainsFunc(r.options.Book.Claim(ips[i].Address, "").Holders, used) {
 			n++
 		}
 	}
@@ -209,11 +206,11 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.grants.MaxKept >= 0 }
 
 // reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
-// is one too many for its namespace. An empty address is one that is about to be acquired.
-func (r *Reconciler) reserve(ctx context.Context, t *task, address string) error {
+// is one too many for its namespace. An empty address is one that is about to be acquired. The tags are those of the address.
+func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
 	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.grants.MaxAddresses, 0
-	uses := address != "" && slices.ContainsFunc(r.options.Book.Holders(address), func(h plan.Holder) bool { return h.UID == t.Service.UID })
+	uses := address != "" && slices.ContainsFunc(r.options.Book.Claim(address, "").Holders, func(h plan.Holder) bool { return h.UID == t.Service.UID })
 	if !uses && (keeps || limit >= 0) {
 		var err error
 		if kept, err = r.kept(ctx, t); err != nil {
@@ -229,10 +226,7 @@ func (r *Reconciler) reserve(ctx context.Context, t *task, address string) error
 	case limit >= 0:
 		limit = max(0, limit-kept)
 	}
-	switch held, err := r.options.Book.Reserve(t.Service.UID, address, limit); {
-	case errors.Is(err, ErrNotShared):
-		return refuse("address "+address+" belongs to a Service of another namespace, which does not share it",
-			"choose another address, or have its Service annotated with "+annotation.ShareWith+" and this Service's namespace")
+	switch held, err := r.options.Book.Reserve(t.Service.UID, address, tags, limit); {
 	case errors.Is(err, ErrTooMany):
 		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.grants.MaxAddresses),
 			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
@@ -257,9 +251,9 @@ func (t *task) keptTooMany(kept int) string {
 func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
 	kept, counted := 0, true
 	for _, s := range steps {
-		if s.Kind == plan.ForgetAddress && s.Allocated && s.Keep {
+		if s.Kind == plan.ForgetAddress && s.Keep {
 			kept++
-			counted = counted && t.Actual.Find(s.AddressID).Owner == plan.Owned // it has our tags, by which it is counted
+			counted = counted && !t.Lacks(cmdCreateTags) // it gets the tags by which it is counted
 		}
 	}
 	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
@@ -277,7 +271,7 @@ func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) 
 	if counted && has+kept <= t.grants.MaxKept {
 		return false, nil
 	}
-	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is released"})
+	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is not kept"})
 	t.Desired.KeepAddress = false
 	return true, nil
 }

@@ -292,7 +292,7 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	}
 	defer t.release()
 	if target != nil {
-		if err := r.reserve(ctx, t, target.Key()); err != nil {
+		if err := r.reserve(ctx, t, target.Key(), target.Claim); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	}
 	t.Lacks = func(command string) bool { return r.options.Role.Lacks(t.Project, command, t.since) }
 	t.work = apply.NewWork(t.Subject, &mem.changes, req.Records)
-	t.work.MayAcquire = func(ctx context.Context, address string) error { return r.reserve(ctx, t, address) }
+	t.work.MayAcquire = func(ctx context.Context, address string) error { return r.reserve(ctx, t, address, plan.Claim{}) }
 	var err error
 	own := cmp.Or(t.Records.Project(), req.Project)
 	if own == "" && t.Records.Empty() && req.Spec.Project != "" {

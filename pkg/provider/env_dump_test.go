@@ -85,6 +85,14 @@ func (a *addressSnapshot) tags() []string {
 	return out
 }
 
+// tagsOfOthers are the tags without those of the controller.
+func (a *addressSnapshot) tagsOfOthers() []string {
+	if a.Tags[plan.TagCluster] != "test" {
+		return a.tags()
+	}
+	return slices.DeleteFunc(a.tags(), func(tag string) bool { return strings.HasPrefix(tag, "csccm-") })
+}
+
 // access returns who reaches a port.
 func (a *addressSnapshot) access(port int) []string {
 	var open []string

@@ -326,7 +326,7 @@ func (r *reading) holdings() map[string]holding {
 	out := map[string]holding{}
 	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
 	for _, a := range r.addresses {
-		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT, a.tags())
+		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT, a.tagsOfOthers())
 		for i := range a.rules {
 			x := &a.rules[i]
 			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
@@ -533,7 +533,9 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 		e.mu.Lock()
 		h, foreign := e.protected[id]
 		e.mu.Unlock()
-		if foreign {
+		// A Service that is the first to use an address on which nothing is tags it.
+		idle := foreign && h.on == id && e.protectedOn(id) == "" && !strings.Contains(h.line, plan.TagCluster)
+		if foreign && (!idle || command != "createTags" && command != "deleteTags") {
 			e.breach(nothingForeignChanges, command, "%s works on %s", command, h.what)
 		}
 	}
@@ -1152,8 +1154,7 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 			allowed := slices.ContainsFunc(services, func(owner *corev1.Service) bool {
 				return addressOf(owner) == ip && admits(owner, s) && admits(owner, other)
 			})
-			// known: of Services that are made at once, one that names an address gets it although another acquires it meanwhile.
-			if fresh := e.masks && when == "in a fresh world"; alien && !allowed && !fresh {
+			if alien && !allowed {
 				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when, keyOf(s), keyOf(other), ip)
 			}
 		}

@@ -207,7 +207,11 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	key := one(random, "victim/web", "victim/shared", "victim/byhand", "friend/mail", "victim/kept", "victim/kept")
 	change := func(*corev1.Service) {}
 	text := "sync " + key
-	switch random.IntN(4) {
+	n := random.IntN(4)
+	if key == "victim/byhand" && (n > 1 || !r.exists(key)) {
+		return r.comeBack(n == 3)
+	}
+	switch n {
 	case 0:
 		ports := one(random, []int{80}, []int{80, 443}, []int{443})
 		if key == "friend/mail" {
@@ -236,6 +240,33 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	return action{text: text, byVictim: true, synced: key, do: func(r *tenantRun) {
 		r.edit(key, change)
 		r.syncVictim(key)
+	}}
+}
+
+// comeBack deletes the victim's Service whose address a guest has, and creates it again: at once while the attacker asks for the
+// address, or with a later action. Every other time it keeps the address by an annotation.
+func (r *tenantRun) comeBack(atOnce bool) action {
+	const key = "victim/byhand"
+	create := func(r *tenantRun) {
+		r.returns++
+		r.create(key, []int{80}, at(byHandIP), annotate(annotation.KeepIP, fmt.Sprint(r.returns%2 == 0)))
+		r.syncVictim(key)
+	}
+	return action{text: fmt.Sprintf("delete or create %s, at once: %v", key, atOnce), byVictim: true, synced: key, do: func(r *tenantRun) {
+		if !r.exists(key) {
+			create(r)
+			return
+		}
+		if err := r.delete(key); err != nil {
+			r.violate("victim", "delete %s: %v", key, err)
+		}
+		r.write("attacker/a", []func(*corev1.Service){
+			at(byHandIP), ofType(corev1.ServiceTypeLoadBalancer), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) },
+		})
+		r.syncAttacker("attacker/a")
+		if atOnce {
+			create(r)
+		}
 	}}
 }
 

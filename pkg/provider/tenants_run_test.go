@@ -35,10 +35,15 @@ type tenantRun struct {
 	theirs  []corev1.Service // the attacker's Services after an action
 	syncs   int              // of the attacker's Services, without an error
 	kept    string
+	returns int // times that the victim's Service at byHandIP was created again
 }
 
-// byHandIP is an idle address that a victim uses and that the controller did not acquire.
-const byHandIP = secondIdleIP
+// byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared it with guest, a
+// Service of the attacker that stays as it is.
+const (
+	byHandIP = secondIdleIP
+	guest    = attackerNS + "/guest"
+)
 
 func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	t.Helper()
@@ -52,13 +57,18 @@ func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	r.serviceEnv = newTenantEnv(t, options...)
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
 	r.create("victim/shared", []int{80}, annotate(shareWith, friendNS))
-	r.create("victim/byhand", []int{80}, at(byHandIP))
+	r.create(guest, []int{25}, ofType(corev1.ServiceTypeClusterIP)) // older than the Service whose address it is to share
+	r.create("victim/byhand", []int{80}, at(byHandIP), annotate(shareWith, attackerNS))
 	r.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
 	for _, key := range []string{"victim/web", "victim/shared", "victim/byhand", "victim/kept"} {
 		r.mustSync(key)
 	}
 	r.create("friend/mail", []int{25}, at(r.ip("victim/shared")))
 	r.mustSync("friend/mail")
+	r.edit(guest, at(byHandIP), ofType(corev1.ServiceTypeLoadBalancer))
+	r.mustSync(guest)
+	r.edit("victim/byhand", unset(shareWith))
+	r.mustSync("victim/byhand")
 	r.now = r.snapshot()
 	r.foreign, r.idle, r.victims = guarded{}, guarded{}, guarded{}
 	for id, a := range r.now {
@@ -273,10 +283,10 @@ func (r *tenantRun) judgeLeft() {
 	}
 }
 
-// uidOf is the UID of the attacker's Service that a load balancer rule is named after.
+// uidOf is the UID of the attacker's Service that a load balancer rule is named after. The guest's rule may be where it is.
 func (r *tenantRun) uidOf(rule string) string {
 	for i := range r.theirs {
-		if s := &r.theirs[i]; strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {
+		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest && strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {
 			return string(s.UID)
 		}
 	}

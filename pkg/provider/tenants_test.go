@@ -103,6 +103,11 @@ var missingGuards = []missingGuard{
 	{name: "keep-limit", policy: func(p *tenancy.Policy) { p.Limits.KeepIP.MaxPerNamespace = nil }, seed: 7},
 	{name: "forwards", api: func(r observe.Reader) observe.Reader { return noForwards{r} }, seed: 6},
 	{name: "tags", api: func(r observe.Reader) observe.Reader { return noAddressTags{r} }, seed: 55},
+	{name: "first-owner", api: func(r observe.Reader) observe.Reader { return noTagsByHand{r} }, service: func(s *corev1.Service) {
+		if text := s.Annotations[annotation.Addresses]; text != "" {
+			annotate(annotation.Addresses, strings.ReplaceAll(text, `"guestOf":"victim"`, `"guestOf":""`))(s)
+		}
+	}},
 	{name: "sharing", service: func(s *corev1.Service) {
 		if s.Annotations[annotation.ShareWith] == "" {
 			annotate(annotation.ShareWith, "*")(s)
@@ -123,6 +128,19 @@ func (n noAddressTags) ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQ
 	list, err := n.Reader.ListPublicIPs(ctx, q)
 	for i := range list {
 		list[i].Tags = nil
+	}
+	return list, err
+}
+
+// noTagsByHand hides the tags of byHandIP.
+type noTagsByHand struct{ observe.Reader }
+
+func (n noTagsByHand) ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
+	list, err := n.Reader.ListPublicIPs(ctx, q)
+	for i := range list {
+		if list[i].Address == byHandIP {
+			list[i].Tags = nil
+		}
 	}
 	return list, err
 }

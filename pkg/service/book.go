@@ -6,14 +6,17 @@ package service
 import (
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/evidence"
@@ -26,7 +29,31 @@ import (
 type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
+
+	// reservations are of addresses that Services have left, by address. They are in memory: nothing is left of such a Service, and
+	// of an address that was released. Instead, whoever was refused before this process began waits once more, see claim.
+	reservations map[string]reservation
+	lasts        time.Duration // a reservation; none with zero
+	clock        clock.PassiveClock
+	began        time.Time
 }
+
+// reservation is of an address, for the namespace that had it last.
+type reservation struct {
+	namespace string
+	until     time.Time
+}
+
+const (
+	// clockSkew is how far the clocks of the management server and of the controller may be apart.
+	clockSkew = 10 * time.Minute
+	// acquisitionPause is when a Service looks again whether an address is acquired for another one.
+	acquisitionPause = 2 * time.Second
+)
+
+// maxReservations is how many addresses are reserved for a namespace, or one Service that moves from address to address would
+// reserve them all.
+const maxReservations = 16
 
 // Kinds of use of an address, the strongest last. Of a reservation nothing is on the Service yet; a record is written
 // before the status; a record of an acquisition makes its Service the owner.
@@ -37,22 +64,32 @@ const (
 	acquired = "4 acquired"
 )
 
+// use is how a Service has an address.
+type use struct {
+	kind string
+	// acquired is when the address was acquired for the Service, guestOf the namespace to which it belongs if that is another one.
+	acquired, guestOf string
+}
+
 // entry is one Service in the book.
 type entry struct {
 	plan.Holder
 	created time.Time
-	uses    map[string]string // kinds of use by address
-	// acquisitions are when addresses were acquired for the Service.
-	acquisitions map[string]string
-	// acquiring means that the Service is about to acquire an address that is not known yet; pending are the acquisitions that
-	// its records name, which may be those of an earlier process.
-	acquiring bool
+	uses    map[string]use // by address
+	// acquiring is since when the Service is about to acquire an address that is not known yet, zero when it is not; pending are the
+	// acquisitions that its records name, which may be those of an earlier process.
+	acquiring time.Time
 	pending   []annotation.PendingAllocation
+	// refused is when it was refused an address, by its status; zero if it was not.
+	refused time.Time
 	// shownPorts are those of the status, reservedPorts those of a sync that has not shown them yet.
 	shownPorts, reservedPorts int
 }
 
-func newBook() *book { return &book{services: map[types.UID]*entry{}} }
+// newBook returns an empty book whose reservations last some time.
+func newBook(lasts time.Duration, c clock.PassiveClock) *book {
+	return &book{services: map[types.UID]*entry{}, reservations: map[string]reservation{}, lasts: lasts, clock: c, began: c.Now()}
+}
 
 // clear forgets all Services.
 func (b *book) clear() {
@@ -65,7 +102,7 @@ func (b *book) clear() {
 // did not before.
 func (b *book) set(v *version) (admitted []string) {
 	svc, shareWith := v.svc, v.shareWith
-	uses, acquisitions := usesOf(v)
+	uses := usesOf(v)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.services[svc.UID]
@@ -77,25 +114,68 @@ func (b *book) set(v *version) (admitted []string) {
 	e.ShareWith, e.Leaving = shareWith, !wants(svc)
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
-			e.acquiring = false // it has been acquired, and counts as an address from now on
+			e.acquiring = time.Time{} // it has been acquired, and counts as an address from now on
 		}
 	}
-	for address, kind := range e.uses {
+	for address, u := range e.uses {
 		// A reservation lasts until its sync ends. A Service without a finalizer keeps what it has until it is cleaned up.
-		if _, still := uses[address]; !still && (kind == reserved || !Handles(svc)) {
-			uses[address] = kind
+		if _, still := uses[address]; !still && (u.kind == reserved || !Handles(svc)) {
+			uses[address] = u
 		}
 	}
-	e.uses, e.acquisitions, e.pending = uses, acquisitions, v.records.Pending
+	before := e.uses
+	e.uses, e.refused, e.pending = uses, refusedAt(svc), v.records.Pending
 	if e.shownPorts != v.statusPorts {
 		e.shownPorts, e.reservedPorts = v.statusPorts, 0
 	}
+	b.left(e.Namespace, before, uses)
 	return admitted
 }
 
-// usesOf returns the addresses that a Service has by its status and records, and when those were acquired that it owns.
-func usesOf(v *version) (uses, acquisitions map[string]string) {
-	uses, acquisitions = map[string]string{}, map[string]string{}
+// refusedAt returns when a Service was refused an address, by its status; the zero time if it was not.
+func refusedAt(svc *corev1.Service) time.Time {
+	ready := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionFalse ||
+		ready.Reason != string(plan.ReasonNotAllowed) && ready.Reason != string(plan.ReasonAddressUnavailable) {
+		return time.Time{}
+	}
+	return ready.LastTransitionTime.Time
+}
+
+// left reserves the addresses that a Service had and does not have any more, if no other of its namespace has them.
+func (b *book) left(namespace string, had, has map[string]use) {
+	now := b.clock.Now()
+	for address, u := range had {
+		if u.kind < shown || has[address].kind != "" || b.lasts == 0 || b.has(namespace, address) {
+			continue
+		}
+		n := 0
+		maps.DeleteFunc(b.reservations, func(_ string, r reservation) bool {
+			ended := !r.until.After(now)
+			if r.namespace == namespace && !ended {
+				n++
+			}
+			return ended
+		})
+		if n < maxReservations {
+			b.reservations[address] = reservation{namespace, now.Add(b.lasts)}
+		}
+	}
+}
+
+// has reports whether a Service of a namespace has an address.
+func (b *book) has(namespace, address string) bool {
+	for _, e := range b.services {
+		if e.Namespace == namespace && e.uses[address].kind != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// usesOf returns the addresses that a Service has by its status and records.
+func usesOf(v *version) map[string]use {
+	uses := map[string]use{}
 	svc, records := v.svc, v.records
 	internal := map[string]string{} // keys of addresses of tiers, by IP
 	for i := range records.Addresses {
@@ -107,22 +187,27 @@ func usesOf(v *version) (uses, acquisitions map[string]string) {
 				internal[r.IP] = key
 			}
 		}
-		uses[key] = recorded
+		uses[key] = use{kind: recorded, guestOf: r.GuestOf}
+	}
+
+	shows := func(ip string) {
+		key := cmp.Or(internal[ip], ip)
+		uses[key] = use{kind: shown, guestOf: uses[key].guestOf}
 	}
 	for _, ip := range v.statusIPs {
-		uses[cmp.Or(internal[ip], ip)] = shown
+		shows(ip)
 	}
-	if shows := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); shows != nil && shows.Status == metav1.ConditionTrue {
-		uses[cmp.Or(internal[shows.Message], shows.Message)] = shown
+	if c := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); c != nil && c.Status == metav1.ConditionTrue {
+		shows(c.Message)
 	}
 	for i := range records.Addresses {
 		// A record alone, which anybody may have written where no policy protects it, does not make an owner.
-		if r := &records.Addresses[i]; r.Allocated && uses[r.IP] == shown {
-			uses[r.IP], acquisitions[r.IP] = acquired, r.Acquired
+		if r := &records.Addresses[i]; r.Allocated && uses[r.IP].kind == shown {
+			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
 		}
 	}
 	delete(uses, "")
-	return uses, acquisitions
+	return uses
 }
 
 // leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
@@ -138,7 +223,10 @@ func (b *book) leave(uid types.UID) {
 func (b *book) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.services, uid)
+	if e := b.services[uid]; e != nil {
+		delete(b.services, uid)
+		b.left(e.Namespace, e.uses, nil)
+	}
 }
 
 // settle ends the reservations of a Service: its status and records say what it has.
@@ -146,35 +234,56 @@ func (b *book) settle(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.services[uid]; e != nil {
-		e.acquiring = false
-		maps.DeleteFunc(e.uses, func(_, kind string) bool { return kind == reserved })
+		e.acquiring = time.Time{}
+		maps.DeleteFunc(e.uses, func(_ string, u use) bool { return u.kind == reserved })
 	}
 }
 
-// holders returns the Services that have an address, the owner first: the one that acquired it, then the oldest.
-func (b *book) holders(address string) (out []plan.Holder) {
+// claim returns what is known of an address, for a Service that may be nil. Of the Services that have it, the one that had it first
+// comes first: the one that acquired it, then one that shares it with all others, then the oldest; guests come last.
+func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	var users []*entry
 	for _, e := range b.services {
-		if e.uses[address] != "" {
+		if e.uses[address].kind != "" {
 			users = append(users, e)
 		}
 	}
+	sharesWithAll := func(e *entry) bool {
+		return !slices.ContainsFunc(users, func(other *entry) bool { return !e.Admits(other.Namespace) })
+	}
+	first := func(x, y bool) int { return map[bool]int{true: 1}[y] - map[bool]int{true: 1}[x] }
 	slices.SortFunc(users, func(x, y *entry) int {
-		return cmp.Or(cmp.Compare(y.uses[address], x.uses[address]), x.created.Compare(y.created), cmp.Compare(x.UID, y.UID))
+		ux, uy := x.uses[address], y.uses[address]
+		return cmp.Or(
+			first(ux.guestOf == "", uy.guestOf == ""),
+			cmp.Compare(uy.kind, ux.kind),
+			first(sharesWithAll(x), sharesWithAll(y)),
+			x.created.Compare(y.created),
+			cmp.Compare(x.UID, y.UID),
+		)
 	})
 	for _, e := range users {
-		h := e.Holder
-		h.Acquired = evidence.InstantOf(e.acquisitions[address])
-		out = append(out, h)
+		h, u := e.Holder, e.uses[address]
+		h.Acquired, h.GuestOf, h.Proven = evidence.InstantOf(u.acquired), u.guestOf, u.kind != recorded
+		c.Holders = append(c.Holders, h)
 	}
-	return out
+
+	now := b.clock.Now()
+	r := b.reservations[address]
+	if of != nil && !of.refused.IsZero() && of.refused.Before(b.began) {
+		r.until = b.began.Add(b.lasts) // the process before this one may have reserved it
+	}
+	if c.Reserved = max(0, r.until.Sub(now)); c.Reserved > 0 {
+		c.ReservedFor = r.namespace
+	}
+	return c
 }
 
-// Holders implements plan.Book.
-func (b *book) Holders(address string) []plan.Holder {
+// Claim implements plan.Book.
+func (b *book) Claim(address, uid string) plan.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.holders(address)
+	return b.claim(address, b.services[types.UID(uid)])
 }
 
 // find returns the Service that is meant, nil without one; of two the one that still exists.
@@ -210,7 +319,7 @@ func (b *book) ByName(namespace, name string) *plan.Holder {
 }
 
 // Reserve implements plan.Book.
-func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
+func (b *book) Reserve(uid, address string, tags plan.Claim, limit int) (held int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.services[types.UID(uid)]
@@ -220,8 +329,13 @@ func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
 	if _, has := e.uses[address]; has && address != "" {
 		return 0, nil
 	}
-	if owners := b.holders(address); len(owners) > 0 && !owners[0].Admits(e.Namespace) { // nobody has the address ""
-		return 0, loadbalancer.ErrNotShared
+	claim := b.claim(address, e)
+	claim.Tagged, claim.TaggedUID = tags.Tagged, tags.TaggedUID
+	if refusal := claim.Refuses(path.Base(address), e.Namespace); refusal != nil && address != "" {
+		return 0, refusal
+	}
+	if len(claim.Holders) == 0 && tags.Tagged == "" && b.mayBeOnItsWay(e, tags.Acquired) {
+		return 0, &plan.WaitError{Message: "address " + address + " was acquired a moment ago, perhaps for another Service", After: acquisitionPause}
 	}
 	if limit >= 0 {
 		held, counted := b.held(e, address)
@@ -230,11 +344,28 @@ func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
 		}
 	}
 	if address == "" {
-		e.acquiring = true
+		e.acquiring = b.clock.Now()
 		return 0, nil
 	}
-	e.uses[address] = reserved
+	e.uses[address] = use{kind: reserved}
 	return 0, nil
+}
+
+// mayBeOnItsWay reports whether an address, which was acquired at some time, may be the one that is being acquired for another
+// Service: its job has done so, and the Service has not recorded it yet.
+func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
+	for _, e := range b.services {
+		begun := []time.Time{e.acquiring}
+		for _, p := range e.pending {
+			begun = append(begun, p.Since)
+		}
+		for _, since := range begun {
+			if e != of && acquired != "" && !since.IsZero() && acquired.Time().Sub(since).Abs() < clockSkew {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // held counts the addresses that Services of the entry's namespace have, share or are about to acquire. counted reports
@@ -245,7 +376,7 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 		if e.Namespace != of.Namespace {
 			continue
 		}
-		unknown := e.acquiring
+		unknown := !e.acquiring.IsZero()
 		for _, p := range e.pending {
 			if p.IP != "" {
 				addresses[p.IP] = true

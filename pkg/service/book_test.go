@@ -4,16 +4,22 @@
 package service
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -24,16 +30,24 @@ const (
 )
 
 func bookOf(services ...*corev1.Service) *book {
-	b := newBook()
+	b := newBook(5*time.Minute, clocktesting.NewFakeClock(testTime))
 	for _, svc := range services {
-		b.set(read(svc, ""))
+		b.set(newVersion(svc))
 	}
 	return b
 }
 
+// requireRefused requires that a Service of another namespace has the address and does not share it.
+func requireRefused(t *testing.T, err error, text ...any) {
+	t.Helper()
+	refusal, ok := errors.AsType[*plan.RefusalError](err)
+	require.True(t, ok, text...)
+	require.Equal(t, plan.ReasonNotAllowed, refusal.Reason, text...)
+}
+
 func holdersOf(b *book, address string) []string {
 	out := []string{}
-	for _, h := range b.Holders(address) {
+	for _, h := range b.Claim(address, "").Holders {
 		out = append(out, h.Name)
 	}
 	return out
@@ -66,6 +80,137 @@ func TestOwnerComesFirst(t *testing.T) {
 	b.remove("owner")
 	assert.Equal(t, []string{"old", "young", "record"}, holdersOf(b, ip1))
 	assert.Empty(t, holdersOf(b, "203.0.113.9"))
+}
+
+// Guests never come first. Where nothing says who is a guest, as before records did, the one that shares with all others does.
+func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
+	t.Parallel()
+	guest := func(s *corev1.Service) {
+		setRecords(s, annotation.AddressRecord{ID: "id", IP: ip1, Acquired: testTime.Format(time.RFC3339), GuestOf: "bank"})
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}}
+	}
+	shares := annotated(annotation.ShareWith, "shop,blog")
+	b := bookOf(
+		aService("shop", "guest", guest),
+		aService("bank", "owner", showing(false, ip1), created(time.Hour)),
+		aService("shop", "old", showing(false, ip2)),
+		aService("bank", "shares", showing(false, ip2), created(time.Hour), shares),
+		aService("blog", "young", showing(false, ip2), created(2*time.Hour)),
+	)
+	assert.Equal(t, []string{"owner", "guest"}, holdersOf(b, ip1))
+	assert.Equal(t, []string{"shares", "old", "young"}, holdersOf(b, ip2))
+	b.remove("owner")
+	claim := b.Claim(ip1, "")
+	namespace, decides := claim.Owner()
+	assert.Equal(t, "bank", namespace, "by the record of the guest")
+	assert.Nil(t, decides)
+}
+
+// An address that the last Service of a namespace left is reserved for the namespace for some minutes.
+func TestReservationsAfterServices(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(testTime)
+	b := newBook(5*time.Minute, clock)
+	for _, svc := range []*corev1.Service{
+		aService("bank", "one", showing(false, ip1, ip2)), aService("bank", "two", showing(false, ip2)), aService("bank", "record", recording(false, "203.0.113.3")),
+		aService("shop", "late"), aService("bank", "next"),
+	} {
+		b.set(newVersion(svc))
+	}
+	reserve := func(uid, address string) error {
+		_, err := b.Reserve(uid, address, plan.Claim{}, -1)
+		b.settle(types.UID(uid))
+		return err
+	}
+	b.remove("one")
+	b.remove("record")
+	refusal, _ := errors.AsType[*plan.RefusalError](reserve("late", ip1))
+	require.NotNil(t, refusal)
+	assert.Equal(t, 5*time.Minute, refusal.After)
+	requireRefused(t, reserve("late", ip2), "another Service of the namespace has it")
+	require.NoError(t, reserve("late", "203.0.113.3"), "a record alone reserves nothing")
+	require.NoError(t, reserve("next", ip1))
+	b.set(newVersion(aService("bank", "two", versioned("2"))))
+	clock.Step(3 * time.Minute)
+	b.set(newVersion(aService("bank", "two", showing(false, ip1), versioned("3"))))
+	b.set(newVersion(aService("bank", "two", versioned("4"))))
+	clock.Step(2 * time.Minute)
+	requireRefused(t, reserve("late", ip1), "it was left once more")
+	require.NoError(t, reserve("late", ip2))
+	clock.Step(3 * time.Minute)
+	require.NoError(t, reserve("late", ip1))
+}
+
+// A Service that names an address does not get one that was acquired for another Service a moment ago.
+func TestAddressOnItsWayToAnotherService(t *testing.T) {
+	t.Parallel()
+	b := bookOf(aService("shop", "acquires"), aService("bank", "names"))
+	reserve := func(acquired time.Time) error {
+		_, err := b.Reserve("names", ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1)
+		b.settle("names")
+		return err
+	}
+	_, err := b.Reserve("acquires", "", plan.Claim{}, -1)
+	require.NoError(t, err)
+	var wait *plan.WaitError
+	require.ErrorAs(t, reserve(testTime), &wait)
+	require.NoError(t, reserve(testTime.Add(-time.Hour)), "the account has had it for long")
+	b.settle("acquires")
+	require.NoError(t, reserve(testTime))
+	pending := annotation.Records{Pending: []annotation.PendingAllocation{{JobID: "job", Since: testTime}}}
+	b.set(newVersion(aService("shop", "acquires", annotated(annotation.Allocation, pending.Values()[annotation.Allocation]))))
+	require.ErrorAs(t, reserve(testTime), &wait)
+	b.set(newVersion(aService("shop", "acquires", recording(true, ip1))))
+	requireRefused(t, reserve(testTime))
+}
+
+// One Service that moves from address to address reserves some of them.
+func TestReservationsOfANamespaceAreLimited(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(testTime)
+	b := newBook(5*time.Minute, clock)
+	b.set(newVersion(aService("bank", "other", showing(false, ip1))))
+	b.remove("other")
+	for i := range 40 {
+		b.set(newVersion(aService("shop", "moves", showing(false, fmt.Sprintf("203.0.113.%d", 100+i)))))
+		clock.Step(time.Second)
+	}
+	assert.Len(t, b.reservations, maxReservations+1)
+	assert.Contains(t, b.reservations, ip1)
+	clock.Step(10 * time.Minute)
+	b.set(newVersion(aService("shop", "moves", showing(false, ip2))))
+	assert.Len(t, b.reservations, 1, "those that ended make room")
+}
+
+// The process before this one may have reserved an address: who was refused then waits once more, and nobody else.
+func TestReservationsOfAnEarlierProcess(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(testTime)
+	b := newBook(5*time.Minute, clock)
+	refused := func(at time.Time, reason plan.Reason) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			s.Status.Conditions = []metav1.Condition{{
+				Type: ConditionReady, Status: metav1.ConditionFalse, Reason: string(reason), LastTransitionTime: metav1.NewTime(at),
+			}}
+		}
+	}
+	for _, svc := range []*corev1.Service{
+		aService("shop", "waits", refused(testTime.Add(-time.Hour), plan.ReasonNotAllowed)),
+		aService("shop", "fails", refused(testTime.Add(-time.Hour), plan.ReasonInvalidPort)),
+		aService("shop", "new", refused(testTime.Add(time.Second), plan.ReasonNotAllowed)),
+	} {
+		b.set(newVersion(svc))
+	}
+	reserve := func(uid string) error {
+		_, err := b.Reserve(uid, ip1, plan.Claim{}, -1)
+		b.settle(types.UID(uid))
+		return err
+	}
+	requireRefused(t, reserve("waits"))
+	require.NoError(t, reserve("fails"))
+	require.NoError(t, reserve("new"))
+	clock.Step(5 * time.Minute)
+	require.NoError(t, reserve("waits"))
 }
 
 func TestServicesOutsideOfTheBook(t *testing.T) {
@@ -106,13 +251,13 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 		c.ServiceAdded(web)
 		c.ServiceAdded(aService("b", "late"))
 		goes(c)
-		holders := c.book.Holders(ip1)
+		holders := c.book.Claim(ip1, "").Holders
 		require.Len(t, holders, 1, name)
 		assert.True(t, holders[0].Leaving, name)
-		_, err := c.book.Reserve("late", ip1, -1)
-		require.ErrorIs(t, err, loadbalancer.ErrNotShared, name)
+		_, err := c.book.Reserve("late", ip1, plan.Claim{}, -1)
+		requireRefused(t, err, name)
 		c.forget(KeyOf(web))
-		_, err = c.book.Reserve("late", ip1, -1)
+		_, err = c.book.Reserve("late", ip1, plan.Claim{}, -1)
 		assert.NoError(t, err, name)
 	}
 }
@@ -126,7 +271,7 @@ func TestFindServices(t *testing.T) {
 	assert.Equal(t, want, b.ByLoadBalancer(plan.LBName("web")))
 	assert.Len(t, b.services, 1)
 	successor := aService("a", "web", func(s *corev1.Service) { s.UID = "new" })
-	b.set(read(successor, ""))
+	b.set(newVersion(successor))
 	b.remove("web")
 	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
 }
@@ -134,22 +279,22 @@ func TestFindServices(t *testing.T) {
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "first"), aService("a", "near"), aService("b", "far"))
-	_, err := b.Reserve("first", ip1, -1)
+	_, err := b.Reserve("first", ip1, plan.Claim{}, -1)
 	require.NoError(t, err)
-	_, err = b.Reserve("first", ip1, -1)
+	_, err = b.Reserve("first", ip1, plan.Claim{}, -1)
 	require.NoError(t, err, "it has the address")
-	_, err = b.Reserve("far", ip1, -1)
-	require.ErrorIs(t, err, loadbalancer.ErrNotShared)
-	_, err = b.Reserve("near", ip1, -1)
+	_, err = b.Reserve("far", ip1, plan.Claim{}, -1)
+	requireRefused(t, err)
+	_, err = b.Reserve("near", ip1, plan.Claim{}, -1)
 	require.NoError(t, err, "the same namespace")
-	b.set(read(aService("a", "first", annotated("example.org/note", "x")), ""))
+	b.set(newVersion(aService("a", "first", annotated("example.org/note", "x"))))
 	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1), "a change of the Service does not end its reservation")
 	b.settle("first")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1), "the end of the sync does")
-	b.set(read(aService("a", "near", showing(false, ip1)), ""))
+	b.set(newVersion(aService("a", "near", showing(false, ip1))))
 	b.settle("near")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
-	_, err = b.Reserve("gone", ip2, 0)
+	_, err = b.Reserve("gone", ip2, plan.Claim{}, 0)
 	require.NoError(t, err, "a Service that is being removed uses nothing new")
 	assert.Empty(t, holdersOf(b, ip2))
 	b.settle("gone")
@@ -166,42 +311,42 @@ func TestSharingDecidesReservations(t *testing.T) {
 	b := bookOf(aService("shop", "guest"), aService("blog", "late"))
 	b.set(owner(""))
 	reserve := func(uid string) error {
-		_, err := b.Reserve(uid, ip1, -1)
+		_, err := b.Reserve(uid, ip1, plan.Claim{}, -1)
 		return err
 	}
-	require.ErrorIs(t, reserve("guest"), loadbalancer.ErrNotShared)
+	requireRefused(t, reserve("guest"))
 	assert.Equal(t, []string{"shop"}, b.set(owner("shop")), "it shares with more than before")
 	assert.Empty(t, b.set(owner("shop")))
 	require.NoError(t, reserve("guest"))
-	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
+	requireRefused(t, reserve("late"))
 	assert.Equal(t, []string{"*"}, b.set(owner("*")))
 	require.NoError(t, reserve("late"))
 	b.settle("late")
 	assert.Empty(t, b.set(owner("")), "sharing is withdrawn")
-	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
+	requireRefused(t, reserve("late"))
 	b.set(owner("shop", annotated(annotation.Algorithm, "no such")))
-	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared, "annotations that cannot be read share with nobody")
+	requireRefused(t, reserve("late"), "annotations that cannot be read share with nobody")
 }
 
 // An address that was acquired counts once, also before the sync that acquired it ends.
 func TestAcquiredAddressCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
-	_, err := b.Reserve("one", "", 3)
+	_, err := b.Reserve("one", "", plan.Claim{}, 3)
 	require.NoError(t, err)
-	b.set(read(aService("a", "one", recording(true, ip1)), ""))
+	b.set(newVersion(aService("a", "one", recording(true, ip1))))
 	for _, uid := range []string{"two", "three"} {
-		_, err = b.Reserve(uid, "", 3)
+		_, err = b.Reserve(uid, "", plan.Claim{}, 3)
 		require.NoError(t, err, uid)
 	}
-	held, err := b.Reserve("four", "", 3)
+	held, err := b.Reserve("four", "", plan.Claim{}, 3)
 	require.ErrorIs(t, err, loadbalancer.ErrTooMany)
 	assert.Equal(t, 3, held)
-	_, err = b.Reserve("four", ip1, 3)
+	_, err = b.Reserve("four", ip1, plan.Claim{}, 3)
 	require.NoError(t, err, "an address that the namespace has is not one more")
 	b.settle("two") // it acquired none after all
 	b.settle("four")
-	_, err = b.Reserve("four", "", 3)
+	_, err = b.Reserve("four", "", plan.Claim{}, 3)
 	require.NoError(t, err)
 }
 
@@ -232,8 +377,8 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 		for range 2 {
 			c.ServiceHandler().OnUpdate(first, aService("bank", "web", append(tc.older, versioned("6"))...))
 			assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
-			_, err := c.book.Reserve("guest", ip1, -1)
-			require.ErrorIs(t, err, loadbalancer.ErrNotShared, name)
+			_, err := c.book.Reserve("guest", ip1, plan.Claim{}, -1)
+			requireRefused(t, err, name)
 		}
 	}
 }

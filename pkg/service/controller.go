@@ -122,7 +122,7 @@ func (s *state) forwarding() bool {
 func New(d Deps) *Controller {
 	fair := newFairQueue()
 	c := &Controller{
-		deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(),
+		deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
 		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
 		states: map[Key]*state{}, pace: pace{},
 	}

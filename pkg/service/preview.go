@@ -29,6 +29,7 @@ type Previewer struct {
 // cluster. It makes no call.
 func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
 	c := New(d)
+	c.book.lasts = 0   // another process knows what is reserved
 	c.queue.ShutDown() // nothing comes into it, and its goroutine would not end otherwise
 	c.endpoints.changed = nil
 	return &Previewer{c, services}

@@ -146,7 +146,8 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	}
 	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
-	if _, refused := errors.AsType[*plan.RefusalError](err); next.kind == byChange && !refused && another {
+	refusal, refused := errors.AsType[*plan.RefusalError](err)
+	if next.kind == byChange && !refused && another {
 		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
 	}
 	switch {
@@ -169,6 +170,9 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 		next.failures, d = 0, progressPause
 	case next.kind >= byOthers:
 		d = wait.Jitter(d, 0.2)
+	}
+	if refused && refusal.After > 0 {
+		d = min(d, refusal.After)
 	}
 	next.until = now.Add(d)
 	*r = next

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,8 @@ type Policy struct {
 	SourceNATAddress Rule            `json:"sourceNATAddress,omitzero"`
 	ForeignAddress   Rule            `json:"foreignAddress,omitzero"`
 	Limits           Limits          `json:"limits,omitzero"`
+	// AddressReservation is how long an address is reserved for a namespace after the last of its Services left it.
+	AddressReservation metav1.Duration `json:"addressReservation,omitzero"`
 }
 
 // Rule says who may use something, and with which values. The zero Rule allows every namespace every value.
@@ -79,6 +82,8 @@ func Default() Policy {
 		SourceNATAddress:  no,
 		ForeignAddress:    no,
 		Limits:            Limits{MaxPortsPerService: 100, MaxPortsPerNamespace: 200, KeepIP: KeepIPLimit{MaxPerNamespace: ptr.To(2)}},
+
+		AddressReservation: metav1.Duration{Duration: 5 * time.Minute},
 	}
 }
 
@@ -147,6 +152,9 @@ func (p Policy) validate() error {
 		if limit < 0 {
 			errs = append(errs, fmt.Errorf("tenancy.limits.%s: %d is negative", name, limit))
 		}
+	}
+	if p.AddressReservation.Duration < 0 {
+		errs = append(errs, fmt.Errorf("tenancy.addressReservation: %s is negative", p.AddressReservation.Duration))
 	}
 	return errors.Join(errs...)
 }

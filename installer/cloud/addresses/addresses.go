@@ -182,9 +182,9 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 
 // against says what speaks against releasing the address with the Service.
 func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
-	for key, value := range map[string]string{plan.TagServiceUID: id.UID, plan.TagKeptBy: ""} {
-		if tag := a.Tags[key]; tag != "" && tag != value {
-			return fmt.Sprintf("its tag %s=%s gives the address to another Service", key, tag)
+	for _, tag := range []struct{ key, own string }{{plan.TagServiceUID, id.UID}, {plan.TagService, id.Key()}, {plan.TagKeptBy, ""}} {
+		if value := a.Tags[tag.key]; value != "" && value != tag.own {
+			return fmt.Sprintf("its tag %s=%s gives the address to another Service; if that one is gone for good, delete the tag in CloudStack", tag.key, value)
 		}
 	}
 	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !slices.Contains(f.ClusterIDs, cluster) {

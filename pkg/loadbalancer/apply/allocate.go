@@ -35,13 +35,10 @@ const (
 func (r *run) allocate(ctx context.Context, s plan.Step) error {
 	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP}
 	var err error
-	switch {
-	case !s.Internal:
-		got, err = r.acquire(ctx, r.Work, s)
-	case s.IP != "":
-		err = r.MayAcquire(ctx, got.ID)
-	default:
+	if s.Internal {
 		err = r.MayAcquire(ctx, "") // CloudStack chooses it
+	} else {
+		got, err = r.acquire(ctx, r.Work, s)
 	}
 	if err != nil {
 		return err
@@ -198,7 +195,7 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 
 // othersHave reports whether another Service of the cluster has an address, by its IP.
 func (w *Work) othersHave(ip string) bool {
-	return slices.ContainsFunc(w.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != w.Service.UID })
+	return slices.ContainsFunc(w.Book.Claim(ip, "").Holders, func(h plan.Holder) bool { return h.UID != w.Service.UID })
 }
 
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.

@@ -196,15 +196,11 @@ func (w *Work) dropPending(jobID string) {
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	if target := plan.Target(w.Desired, *w.Actual); target != nil {
 		a := w.Actual.Find(target.ID)
-		var opened annotation.PortSet
-		if w.Desired.Firewall && !a.Internal {
-			opened = w.Desired.Opened()
-		}
-		forwarded, targets := w.Desired.Forwarded(), w.Desired.Targets()
+		opened, forwarded, targets := w.Desired.Opened(), w.Desired.Forwarded(), w.Desired.Targets()
 		if !done || !a.Settled {
-			opened, forwarded, targets = opened.Union(a.FirewallPorts), forwarded.Union(a.ForwardPorts), targets.Union(a.ForwardTargets)
+			opened, forwarded, targets = opened.Union(a.RecordedPorts), forwarded.Union(a.ForwardPorts), targets.Union(a.ForwardTargets)
 		}
-		a.FirewallPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
+		a.RecordedPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
 		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
 		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
 	}

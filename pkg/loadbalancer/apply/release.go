@@ -90,21 +90,22 @@ func (r *run) releaseFailed(s plan.Step, err error) error {
 	return err
 }
 
-// forget removes our tags and record from an address that stays. What others go on using keeps the mark that
-// the cluster acquired it, so that the last of them can release it. What is kept says who keeps it.
+// forget removes our tags and record from an address that stays. What others go on using keeps the marks that the cluster
+// acquired it, so that the last of them can release it, and whose it was first. What is kept says who keeps it.
 func (r *run) forget(ctx context.Context, s plan.Step) error {
 	a := r.on(s)
 	keys := slices.Clone(a.OwnTags)
 	switch {
 	case s.HandOver:
-		keys = slices.DeleteFunc(keys, func(k string) bool { return k != plan.TagService && k != plan.TagServiceUID })
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k != plan.TagServiceUID && (k != plan.TagService || a.Shared) })
 	case s.Keep:
 		if err := r.markKept(ctx, a); err != nil {
 			return err
 		}
 		keys = slices.DeleteFunc(keys, func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
-	if a.Owner == plan.Owned && len(keys) > 0 && !s.Internal {
+	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared // by the owner, for the guests, the last of which goes
+	if (a.Owner == plan.Owned || left) && len(keys) > 0 && !s.Internal {
 		if err := r.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return err
 		}

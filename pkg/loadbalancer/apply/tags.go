@@ -47,6 +47,9 @@ func (r *run) untag(ctx context.Context, resource string, ids, keys []string) er
 // tagAddress submits the tags that an address lacks.
 func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
 	a, tags := r.on(s), plan.Tags(r.Clusters[0], r.Service)
+	if !a.Allocated {
+		delete(tags, plan.TagAllocatedBy)
+	}
 	id, acquired := a.ID, slices.Contains(r.made[plan.ResourcePublicIP], a.ID)
 	ended := func(err error) error {
 		switch {
@@ -58,12 +61,16 @@ func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
 		}
 		return r.tagged(ctx, s, err)
 	}
-	if a.FormerCluster && slices.Contains(a.OwnTags, plan.TagCluster) {
-		// A tag cannot be changed. Without this one the address is ours by the Service's UID.
-		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, []string{plan.TagCluster}); err != nil {
+	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a Service without
+	// its UID was left by one that is gone.
+	stale := func(key string) bool {
+		return key == plan.TagCluster && a.FormerCluster || key == plan.TagService && a.TaggedUID == "" && a.TaggedService != r.Service.Key()
+	}
+	if keys := slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return !stale(k) }); len(keys) > 0 {
+		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, keys); err != nil {
 			return ended(err)
 		}
-		a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return k == plan.TagCluster })
+		a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), stale)
 	}
 	missing := maps.Clone(tags)
 	for _, key := range a.OwnTags {

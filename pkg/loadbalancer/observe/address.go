@@ -21,7 +21,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus, Settled: r.settled(c.ID)}
 	if c.recorded != nil {
 		a.Recorded, a.Allocated, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Sticky
-		a.FirewallPorts = annotation.ParsePorts(c.recorded.Opened)
+		a.RecordedPorts = annotation.ParsePorts(c.recorded.Opened)
 		a.ForwardPorts, a.ForwardTargets = annotation.ParsePorts(c.recorded.Forwarded), annotation.ParsePorts(c.recorded.Targets)
 	}
 
@@ -81,7 +81,7 @@ func (r *reading) identify(ctx context.Context, a *plan.Address, c candidate) (e
 	case recorded != "":
 		a.Lost = true
 		a.Recorded, a.Allocated, a.InStatus = false, false, false
-		a.FirewallPorts, a.ForwardPorts, a.ForwardTargets = nil, nil, nil
+		a.RecordedPorts, a.ForwardPorts, a.ForwardTargets = nil, nil, nil
 		return evidence.Absent("somebody else acquired it at " + string(a.Acquired)), nil
 	}
 
@@ -100,20 +100,24 @@ func (r *reading) readTags(a *plan.Address, tags map[string]string) {
 	a.OwnTags = plan.PresentTagKeys(tags)
 	a.TaggedUID, a.TaggedService, a.Keeper = tags[plan.TagServiceUID], tags[plan.TagService], tags[plan.TagKeptBy]
 
-	// Another cluster may have had the same id as this one had formerly: the Service tells whose it is.
-	cluster := tags[plan.TagCluster]
-	formerly := slices.Contains(r.Clusters, cluster) && (a.TaggedUID == "" || r.Book.ByUID(a.TaggedUID) != nil)
-	a.ForeignCluster = cluster != "" && a.Owner != plan.Owned && cluster != r.Clusters[0] && !formerly
+	a.ForeignCluster = a.Owner != plan.Owned && r.otherCluster(tags)
 
 	switch {
-	case a.Owner == plan.Owned:
-		a.Tagged, a.FormerCluster = true, plan.Former(tags, r.Clusters)
-		a.Allocated = a.Allocated || tags[plan.TagAllocatedBy] == plan.ManagedBy
+	case a.Owner == plan.Owned: // whatever the record says of the acquisition
+		a.Tagged, a.FormerCluster, a.Allocated = true, plan.Former(tags, r.Clusters), tags[plan.TagAllocatedBy] == plan.ManagedBy
 	case plan.Unused(tags, r.Clusters):
 		// Handed over by the Service that it was acquired for.
 		a.Owner, a.Allocated = plan.Unknown, false
 		r.unused[a.ID] = true
 	}
+}
+
+// otherCluster reports whether tags name another cluster. It may have had the same id as this one had formerly: the Service tells
+// whose the object is.
+func (r *reading) otherCluster(tags map[string]string) bool {
+	cluster, uid := tags[plan.TagCluster], tags[plan.TagServiceUID]
+	formerly := slices.Contains(r.Clusters, cluster) && (uid == "" || r.Book.ByUID(uid) != nil)
+	return cluster != "" && cluster != r.Clusters[0] && !formerly
 }
 
 // missing judges an address that CloudStack does not show when it is asked for by its id.

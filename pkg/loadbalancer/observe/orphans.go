@@ -71,7 +71,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
 			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
 		}
-		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Holders(ip.Address)) == 0 {
+		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Claim(ip.Address, "").Holders) == 0 {
 			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
 		}
 	}

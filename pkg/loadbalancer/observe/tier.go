@@ -139,11 +139,14 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 	at := func(network, ip string) *plan.Address {
 		id := plan.InternalID(network, ip)
 		if r.found.Find(id) == nil {
-			recorded := slices.ContainsFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id })
-			r.found.Addresses = append(r.found.Addresses, plan.Address{
-				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true, Recorded: recorded,
+			a := plan.Address{
+				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true,
 				InStatus: slices.Contains(r.Service.StatusIPs, ip),
-			})
+			}
+			if i := slices.IndexFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id }); i >= 0 {
+				a.Recorded, a.RecordedPorts = true, annotation.ParsePorts(r.Records.Addresses[i].Opened)
+			}
+			r.found.Addresses = append(r.found.Addresses, a)
 		}
 		return r.found.Find(id)
 	}
@@ -151,6 +154,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		if rec.Internal && rec.NetworkID == network && rec.IP != "" {
 			at(network, rec.IP)
 		}
+	}
+	if r.Desired.Internal && r.Desired.Address != "" && network == r.Desired.NetworkID {
+		at(network, r.Desired.Address)
 	}
 	for i := range list {
 		b := &list[i]
@@ -165,10 +171,10 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		} else {
 			rule.Owner, rule.By = plan.Foreign, r.describe(r.serviceOf(b.Name, b.Tags))
 		}
-		known := r.found.Find(plan.InternalID(b.NetworkID, b.Address)) != nil || network != "" && b.Address == r.Desired.Address
-		if own || known {
+		if own || r.found.Find(plan.InternalID(b.NetworkID, b.Address)) != nil {
 			a := at(b.NetworkID, b.Address)
 			a.Rules = append(a.Rules, rule)
+			a.ForeignCluster = a.ForeignCluster || rule.Owner != plan.Owned && r.otherCluster(b.Tags)
 		}
 	}
 }

@@ -118,10 +118,10 @@ func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 		if len(others) == 0 || annotation.SameRanges(others, d.Ranges) {
 			continue
 		}
-		conflict = &RefusalError{
+		conflict = RefusePort(
 			ReasonSourceRanges, fmt.Sprintf("the tier's network ACL list lets other sources in to port %d of another Service, and does not tell internal load balancers apart", port),
 			"use another port, or the same source ranges for both Services", port,
-		}
+		)
 		if widens = !annotation.Contain(own, d.Ranges); widens {
 			break
 		}

@@ -74,12 +74,20 @@ type Address struct {
 	// TaggedUID and TaggedService are the Service that its tags name.
 	TaggedUID     string `json:"-"`
 	TaggedService string `json:"-"`
-	// Holder is the Service of this cluster, as namespace/name, that has the address, if that is another one, and Admits
-	// reports whether it lets our Service use the address, too. Shared means that other Services of the cluster use the
-	// address. All three are what the address book says, see Consult.
-	Holder string `json:"holder,omitempty"`
-	Admits bool   `json:"admits,omitempty"`
-	Shared bool   `json:"shared,omitempty"`
+	// Holder is the Service of this cluster, as namespace/name, that decides who uses the address, if that is another one, and
+	// GuestOf the namespace to which it belongs, if that is another one. These and the next five are what the address book says,
+	// see Consult.
+	Holder  string `json:"holder,omitempty"`
+	GuestOf string `json:"guestOf,omitempty"`
+	// Refusal is why the Service may not get more ports on the address; nil if it may.
+	Refusal *RefusalError `json:"refusal,omitempty"`
+	// Shared means that other Services of the cluster use the address, Has that the Service has it, by its status, and Known that
+	// any Service has it or, of the namespace, lately had it.
+	Shared bool `json:"shared,omitempty"`
+	Has    bool `json:"-"`
+	Known  bool `json:"-"`
+	// Claim is what the tags say of whose the address is.
+	Claim Claim `json:"-"`
 	// FormerCluster means that the tags name the cluster as it was called earlier.
 	FormerCluster bool `json:"formerCluster,omitempty"`
 	// Acquired is when the account acquired it.
@@ -97,8 +105,8 @@ type Address struct {
 	InStatus bool `json:"inStatus,omitempty"`
 	// Sticky means that rules on it may have stickiness policies of ours.
 	HasStickiness bool `json:"sticky,omitempty"`
-	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
-	FirewallPorts annotation.PortSet `json:"opened,omitempty"`
+	// RecordedPorts are the ports that the Service may have, and firewall rules of ours may be open for, by its record.
+	RecordedPorts annotation.PortSet `json:"opened,omitempty"`
 	// ForwardPorts are the ports that port forwardings of ours may have, and ForwardTargets the node ports that they may lead to,
 	// by the Service's record.
 	ForwardPorts   annotation.PortSet `json:"forwarded,omitempty"`
@@ -183,7 +191,7 @@ func (a Actual) Clone() Actual {
 	for i := range out.Addresses {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
-		addr.FirewallPorts = addr.FirewallPorts.Union(nil)
+		addr.RecordedPorts = addr.RecordedPorts.Union(nil)
 		addr.ForwardPorts, addr.ForwardTargets = addr.ForwardPorts.Union(nil), addr.ForwardTargets.Union(nil)
 		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
@@ -233,7 +241,7 @@ func (a *Address) foreign() string {
 
 // proven reports whether the address itself is ours, not only rules on it: then what is on ports that our record names
 // is ours as well.
-func (a *Address) proven() bool { return !a.ForeignCluster && (a.Owner == Owned || a.Allocated) }
+func (a *Address) proven() bool { return !a.ForeignCluster && a.Allocated }
 
 // Find returns the address of an id, or for an empty id the one acquired last; nil when there is none.
 func (a *Actual) Find(id string) *Address {
@@ -284,8 +292,8 @@ func SplitMember(name string) (vm, secondary string) {
 func (a *Address) Record(project, network string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: cmp.Or(a.NetworkID, network), VPCID: a.VPCID, ProjectID: project,
-		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: string(a.Acquired),
-		Forwarded: a.ForwardPorts.String(), Targets: a.ForwardTargets.String(), Forwards: a.untagged(),
+		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.RecordedPorts.String(), Acquired: string(a.Acquired),
+		Forwarded: a.ForwardPorts.String(), Targets: a.ForwardTargets.String(), Forwards: a.untagged(), GuestOf: a.GuestOf,
 	}
 }
 
@@ -338,7 +346,7 @@ func (a *Address) ownPort(protocol string, port int) bool {
 	}
 	rule := a.Rule("", port)
 	return rule != nil && transport(rule.Protocol) == protocol || a.forwards(protocol, port) ||
-		a.proven() && slices.Contains(a.FirewallPorts[protocol], port)
+		a.proven() && slices.Contains(a.RecordedPorts[protocol], port)
 }
 
 // has reports whether the Service has a load balancer rule or a port forwarding on a port.

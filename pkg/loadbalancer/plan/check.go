@@ -51,13 +51,13 @@ func checkPorts(f Facts) *RefusalError {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 	}) {
 		if p.Port < 1 || p.Port > 65535 {
-			return &RefusalError{ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port), "choose another port", p.Port}
+			return RefusePort(ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port), "choose another port", p.Port)
 		}
 		if other, taken := byPort[p.Port]; taken && other.Protocol != p.Protocol && (!f.forwarded(other) || !f.forwarded(p)) {
-			return &RefusalError{
+			return RefusePort(
 				ReasonMixedProtocols, fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one protocol only", p.Port, other.Protocol, p.Protocol),
-				"use different ports, or two Services" + f.orAuto(), p.Port,
-			}
+				"use different ports, or two Services"+f.orAuto(), p.Port,
+			)
 		}
 		byPort[p.Port] = p
 	}
@@ -73,7 +73,7 @@ func checkPort(p Port, f Facts) *RefusalError {
 	network := f.Network
 	proxied, forwarded := network == nil || network.proxied(), f.forwarded(p)
 	refuse := func(reason Reason, what, remedy string) *RefusalError {
-		return &RefusalError{reason, fmt.Sprintf("port %d %s", p.Port, what), remedy, p.Port}
+		return RefusePort(reason, fmt.Sprintf("port %d %s", p.Port, what), remedy, p.Port)
 	}
 	const otherwise = "use a TCP port, or expose the UDP port by a NodePort Service"
 	switch {

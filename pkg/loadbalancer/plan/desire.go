@@ -238,7 +238,7 @@ func checkMode(f Facts) *RefusalError {
 			"remove the source ranges, or put the nodes in a network whose offering has the service Firewall")
 	}
 	refuse := func(port int, what, remedy string) *RefusalError {
-		return &RefusalError{ReasonUnsupportedMode, what, remedy, port}
+		return RefusePort(ReasonUnsupportedMode, what, remedy, port)
 	}
 	if f.mode() != annotation.Direct {
 		// TCP on a number with UDP: the others are balanced.

@@ -6,10 +6,8 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/evidence"
 )
 
 // Grants are what the operator's policy allows the Service to use beyond the addresses of its own namespace.
@@ -69,7 +67,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 		return Refuse(ReasonAddressUnavailable, where+message, remedy)
 	}
 	switch {
-	case target.ForeignCluster:
+	case target.ForeignCluster && (!target.Internal || target.asks(d)):
 		return unusable(" belongs to another cluster (by its tags)", "choose another address")
 	case target.StaticNAT:
 		return unusable(" carries static NAT and so cannot balance load", "disable its static NAT or choose another address")
@@ -86,13 +84,11 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	}
 	ports := d.Ports()
 	if target.SourceNAT && network != nil && network.DNS && slices.Contains(ports, DNSPort) {
-		return &RefusalError{ReasonReservedPort, fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address", DNSPort, where), "choose another address", DNSPort}
+		return RefusePort(ReasonReservedPort, fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address", DNSPort, where), "choose another address", DNSPort)
 	}
-	if target.joining(d) {
-		// Whose the address is comes first: what is on it is nobody else's business.
-		if refusal := target.refusesNamespace(); refusal != nil {
-			return refusal
-		}
+	asks := target.asks(d)
+	if asks && target.Refusal != nil {
+		return target.Refusal // whose the address is comes first: what is on it is nobody else's business
 	}
 	for _, r := range target.Rules {
 		if r.Owner != Owned && slices.Contains(ports, r.StartPort) {
@@ -112,7 +108,10 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 			}
 		}
 	}
-	return target.refuses(grants)
+	if !asks {
+		return nil
+	}
+	return target.refuses(d, grants)
 }
 
 // taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to those of
@@ -122,55 +121,46 @@ func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 	if m.By != "" {
 		by, remedy = m.By, "have that Service give up the port"
 	}
-	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy + ", or choose another port or address", port}
+	return RefusePort(ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy+", or choose another port or address", port)
 }
 
 // joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
-func (a *Address) joining(d Desired) bool {
-	if a.ID == "" {
-		return false
-	}
-	own := a.OwnForwards()
-	forwards := func(port int) bool { return slices.ContainsFunc(own, func(f Item) bool { return f.StartPort == port }) }
-	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return a.Rule("", r.PublicPort) == nil && !forwards(r.PublicPort) }) ||
-		slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return !a.has(f.Protocol, f.PublicPort) })
+func (a *Address) joining(d Desired) bool { return a.ID != "" && a.lacks(d, nil) }
+
+// asks reports whether the Service wants a port that it does not have on the address: neither by a rule or port forwarding of ours,
+// which others may have deleted, nor by its record, which counts while its status shows the address.
+func (a *Address) asks(d Desired) bool {
+	return a.joining(d) && (!a.Has || a.lacks(d, a.RecordedPorts))
 }
 
-func (a *Address) notAllowed(message, remedy string) *RefusalError {
-	return Refuse(ReasonNotAllowed, "address "+a.IP+message, remedy)
-}
-
-// refusesNamespace says why the Service may not use the address: Services of another namespace have it and do not share
-// it. Their names are not shown.
-func (a *Address) refusesNamespace() *RefusalError {
-	const remedy = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
-	switch {
-	case a.Holder != "" && !a.Admits:
-		return a.notAllowed(" belongs to a Service of another namespace, which does not share it", remedy)
-	case a.Holder == "" && a.Keeper != "" && !a.Admits:
-		return a.notAllowed(" is kept for another namespace", "choose another address, or ask whoever operates the cluster to release it in CloudStack")
+// lacks reports whether the Service wants a port that is not among those that it had and for which it has nothing on the address.
+func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
+	for protocol, ports := range d.Opened() {
+		if slices.ContainsFunc(ports, func(port int) bool { return !a.has(protocol, port) && !slices.Contains(had[protocol], port) }) {
+			return true
+		}
 	}
-	return nil
+	return false
 }
 
 // refuses says why the Service may not use the address without the operator's grant: its network or others use it.
-func (a *Address) refuses(grants Grants) *RefusalError {
-	refuse := a.notAllowed
+func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
+	refuse := func(message, remedy string) *RefusalError {
+		return Refuse(ReasonNotAllowed, "address "+a.IP+message, remedy)
+	}
+	foreign := func(i Item) bool { return i.Owner != Owned && i.By == "" }
 	switch {
-	case a.Internal: // CloudStack keeps internal load balancers of one address apart by their ports alone
-		return nil
 	case a.SourceNAT && !grants.SourceNAT:
 		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
 			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
-	case a.proven() || a.Holder != "":
+	case grants.ForeignAddress, a.proven() && !a.Internal, a.Holder != "" && a.Known:
 		return nil // what others made there, they made on an address of ours, or its holder lives with it
-	}
-	foreign := func(i Item) bool { return i.Owner != Owned && i.By == "" && !grants.ForeignAddress }
-	switch {
 	case slices.ContainsFunc(a.Rules, foreign):
 		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
 	case slices.ContainsFunc(a.Forwards, foreign):
 		return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
+	case a.Internal && d.Address == a.IP && !a.Known:
+		return refuse(" is an address of the tier that no Service of this cluster has, and CloudStack does not show what else uses it", foreignRemedy)
 	}
 	return nil
 }
@@ -189,82 +179,4 @@ func NeedsDetails(d Desired, target *Address) bool {
 			return f.on(port) && !target.has(f.Protocol, port)
 		})
 	})
-}
-
-// Holder is a Service of the cluster that has or shares addresses.
-type Holder struct {
-	UID, Namespace, Name string
-	// ShareWith are the namespaces whose Services may use its addresses besides its own; "*" is all of them.
-	ShareWith []string
-	// Acquired is when the cluster acquired an address for the Service, by its record; empty if it did not.
-	Acquired evidence.Instant
-	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and keeps
-	// none of them from being released.
-	Leaving bool
-}
-
-// Admits reports whether Services of a namespace may use the holder's addresses.
-func (h *Holder) Admits(namespace string) bool {
-	return h.Namespace == namespace || slices.Contains(h.ShareWith, namespace) || slices.Contains(h.ShareWith, "*")
-}
-
-// Book is the address book: which Services the cluster has, and which addresses they have. It is the cluster's own
-// knowledge, whatever rules are in CloudStack at the moment. Methods return nil where there is none.
-type Book interface {
-	// Holders are the Services that have an address, by its Key: the one that owns it first.
-	Holders(address string) []Holder
-	ByUID(uid string) *Holder
-	// ByLoadBalancer finds a Service by the name of its load balancer, see LBName.
-	ByLoadBalancer(name string) *Holder
-	ByName(namespace, name string) *Holder
-	// Reserve notes that a Service is about to use an address, which has an empty key as long as it is not known. It fails
-	// while a Service of another namespace has the address and does not share it, and where the Services of the namespace
-	// would have or share more than limit addresses (negative for no limit); held is how many they have.
-	Reserve(uid, address string, limit int) (held int, err error)
-	// ReservePorts notes that a Service is about to have n ports, unless the Services of its namespace would have more than limit:
-	// then held is how many the others have. Ports that the Service has already it may keep.
-	ReservePorts(uid string, n, limit int) (held int, ok bool)
-}
-
-// Key identifies the address in the address book.
-func (a *Address) Key() string {
-	if a.Internal {
-		return a.ID
-	}
-	return a.IP
-}
-
-// Consult brings what the address book says of the addresses up to date.
-func (a *Actual) Consult(book Book, svc Service) {
-	for i := range a.Addresses {
-		x := &a.Addresses[i]
-		x.Holder, x.Admits, x.Shared = "", true, false
-		holders := book.Holders(x.Key())
-		owner := (*Holder)(nil)
-		for j := range holders {
-			h := &holders[j]
-			x.Shared = x.Shared || h.UID != svc.UID && !h.Leaving
-			// Where the role may not tag, the record of the first Service is the proof, and those that share the address have it, too.
-			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
-			if owner == nil || h.UID == x.TaggedUID {
-				owner = h
-			}
-		}
-		switch namespace, name, tagged := strings.Cut(x.TaggedService, "/"); {
-		case x.ForeignCluster, x.Owner == Owned:
-			owner = nil
-		case x.TaggedUID == "" || owner != nil && owner.UID == x.TaggedUID:
-		case book.ByUID(x.TaggedUID) != nil:
-			owner = book.ByUID(x.TaggedUID)
-		case owner == nil && tagged:
-			owner = &Holder{UID: x.TaggedUID, Namespace: namespace, Name: name} // it is gone
-		}
-		switch {
-		case owner != nil && owner.UID != svc.UID:
-			x.Holder, x.Admits = owner.Namespace+"/"+owner.Name, owner.Admits(svc.Namespace)
-		case x.Owner != Owned && x.Keeper != "":
-			namespace, _, _ := strings.Cut(x.Keeper, "/")
-			x.Admits = namespace == svc.Namespace
-		}
-	}
 }

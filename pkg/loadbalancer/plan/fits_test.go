@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,7 +109,11 @@ func TestSecurityFitsTenants(t *testing.T) {
 	with := func(change func(*Address), more func(*Address)) func(*Address) {
 		return func(a *Address) { change(a); more(a) }
 	}
-	ours := func(a *Address) { a.Owner = Owned }
+	ours := func(a *Address) { a.Owner, a.Allocated = Owned, true }
+	refused := func(a *Address) { a.Holder, a.Refusal = "shop/web", Refuse(ReasonNotAllowed, "another's", "no") }
+	recordedOnly := func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }
+	had := func(a *Address) { recordedOnly(a); a.Has = true }
+	more := func(d *Desired) { d.Rules = []Rule{rule(80), rule(81)} }
 	sourceNAT := func(a *Address) { a.SourceNAT = true }
 	staticNAT := func(a *Address) { a.StaticNAT = true }
 	inVPC := func(id, network string) func(*Address) {
@@ -126,15 +131,16 @@ func TestSecurityFitsTenants(t *testing.T) {
 		near    string // what is named
 	}{
 		{name: "an idle address of the account"},
-		{name: "of a Service that shares", change: func(a *Address) { a.Holder, a.Admits = "shop/web", true }},
-		{name: "of a Service that does not", change: func(a *Address) { a.Holder = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
-		{name: "of a Service that does not any more", change: func(a *Address) { a.Holder = "shop/web" }, serving: true},
-		{name: "kept for another namespace", change: func(a *Address) { a.Keeper = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
-		{name: "kept for this namespace", change: func(a *Address) { a.Keeper, a.Admits = "default/old", true }},
+		{name: "of a Service that shares", change: func(a *Address) { a.Holder, a.Known = "shop/web", true }},
+		{name: "of a Service that does not", change: refused, grants: AllGrants(), reason: ReasonNotAllowed},
+		{name: "of a Service that does not any more", change: refused, serving: true},
+		{name: "of a Service that does not any more, whose rule of ours is gone", change: with(refused, had), serving: false},
+		{name: "of a Service that does not any more, a port more", change: with(refused, had), desire: more, reason: ReasonNotAllowed},
+		{name: "of a Service that does not, and a record alone says that ours has it", change: with(refused, recordedOnly), reason: ReasonNotAllowed},
 		{name: "rules of a Service, on an address that the book gives to nobody", change: taken(443, elsewhere)},
 		{
 			name:   "rules of a Service that does not, on an address of one that does",
-			change: with(taken(443, elsewhere), func(a *Address) { a.Holder, a.Admits = "shop/a", true }),
+			change: with(taken(443, elsewhere), func(a *Address) { a.Holder, a.Known = "shop/a", true }),
 		},
 		{name: "rules of a Service that does not, on our address", change: with(taken(443, elsewhere), ours)},
 		{name: "rules of nobody here", change: taken(443, ""), reason: ReasonNotAllowed},
@@ -227,7 +233,7 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 		first []string
 	}{
 		{"an address of the account", idle(), create},
-		{"the record names the port", idle(func(a *Address) { a.FirewallPorts = annotation.PortSet{"tcp": {80}} }), create},
+		{"the record names the port", idle(func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }), create},
 		{"an address of ours", idle(func(a *Address) { a.Owner, a.Allocated, a.Tagged, a.Recorded = Owned, true, true, true }), create},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -243,72 +249,86 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 	}
 }
 
-// someBook is an address book: the Services that have each address, the owner first.
+// someBook is an address book: what it says of each address.
 type someBook struct {
 	Book
-	holders map[string][]Holder
+	claims map[string]Claim
 }
 
-func (b someBook) Holders(address string) []Holder { return b.holders[address] }
+func (b someBook) Claim(address, _ string) Claim { return b.claims[address] }
 
-func (b someBook) ByUID(uid string) *Holder {
-	for _, list := range b.holders {
-		for i := range list {
-			if list[i].UID == uid {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
+// Whose an address is, and who may use it, by its tags and the address book.
 func TestConsultAddressBook(t *testing.T) {
 	t.Parallel()
-	const ip = "203.0.113.7"
+	const ip, minutes = "203.0.113.7", 5 * time.Minute
 	self := Service{UID: "self", Namespace: "shop", Name: "web"}
-	own := Holder{UID: "self", Namespace: "shop", Name: "web"}
-	near := Holder{UID: "near", Namespace: "shop", Name: "api"}
-	far := Holder{UID: "far", Namespace: "bank", Name: "ledger"}
-	open := Holder{UID: "open", Namespace: "bank", Name: "public", ShareWith: []string{"shop"}}
-	everybody := Holder{UID: "all", Namespace: "bank", Name: "public", ShareWith: []string{"*"}}
+	own := Holder{UID: "self", Namespace: "shop", Name: "web", Proven: true}
+	near := Holder{UID: "near", Namespace: "shop", Name: "api", Proven: true}
+	far := Holder{UID: "far", Namespace: "bank", Name: "ledger", Proven: true}
+	open := Holder{UID: "open", Namespace: "bank", Name: "public", ShareWith: []string{"shop"}, Proven: true}
+	everybody := Holder{UID: "all", Namespace: "bank", Name: "public", ShareWith: []string{"*"}, Proven: true}
+	leaving := Holder{UID: "far", Namespace: "bank", Name: "ledger", Leaving: true, Proven: true}
+	guest := func(h Holder, of string) Holder { h.GuestOf = of; return h }
+	other := Holder{UID: "other", Namespace: "blog", Name: "post", ShareWith: []string{"*"}, Proven: true}
+
+	untagged := Address{IP: ip, Owner: Unknown}
 	tagged := func(uid, service string) Address {
 		return Address{IP: ip, Owner: Foreign, TaggedUID: uid, TaggedService: service}
 	}
-	leaving := Holder{UID: "far", Namespace: "bank", Name: "ledger", Leaving: true}
-	untagged := Address{IP: ip, Owner: Unknown}
+	mine := Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}
+	kept := func(by string) Address { return Address{IP: ip, Owner: Foreign, Keeper: by} }
 	for name, tc := range map[string]struct {
 		address Address
-		holders []Holder
+		claim   Claim
 		holder  string
+		guestOf string
 		refused bool
 		shared  bool
 	}{
-		"nobody has it":                                {address: untagged},
-		"only the Service has it":                      {address: untagged, holders: []Holder{own}},
-		"by the book, same namespace":                  {address: untagged, holders: []Holder{near}, holder: "shop/api", shared: true},
-		"by the book, another namespace":               {address: untagged, holders: []Holder{far}, holder: "bank/ledger", refused: true, shared: true},
-		"by the book, shared with the namespace":       {address: untagged, holders: []Holder{open}, holder: "bank/public", shared: true},
-		"by the book, shared with all":                 {address: untagged, holders: []Holder{everybody}, holder: "bank/public", shared: true},
-		"the first in the book is the owner":           {address: untagged, holders: []Holder{far, open, own}, holder: "bank/ledger", refused: true, shared: true},
-		"the Service is the first":                     {address: untagged, holders: []Holder{own, far}, shared: true},
-		"the tags decide between those in the book":    {address: tagged("far", "bank/ledger"), holders: []Holder{open, far, own}, holder: "bank/ledger", refused: true, shared: true},
-		"the Service's tags, others share it":          {address: Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}, holders: []Holder{far}, shared: true},
-		"tags of a Service that is gone":               {address: tagged("gone", "bank/old"), holder: "bank/old", refused: true},
-		"tags of one that is gone, same namespace":     {address: tagged("gone", "shop/old"), holder: "shop/old"},
-		"tags of one that is gone, others in the book": {address: tagged("gone", "bank/old"), holders: []Holder{near}, holder: "shop/api", shared: true},
-		"tags of another cluster":                      {address: Address{IP: ip, ForeignCluster: true, TaggedUID: "gone", TaggedService: "bank/old"}},
-		"kept for another namespace":                   {address: Address{IP: ip, Owner: Unknown, Keeper: "bank/old"}, refused: true},
-		"kept for the namespace":                       {address: Address{IP: ip, Owner: Unknown, Keeper: "shop/old"}},
-		"kept, and in use since":                       {address: Address{IP: ip, Owner: Unknown, Keeper: "bank/old"}, holders: []Holder{open}, holder: "bank/public", shared: true},
-		"used only by one that leaves":                 {address: Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}, holders: []Holder{own, leaving}},
-		"owned by one that leaves":                     {address: untagged, holders: []Holder{leaving}, holder: "bank/ledger", refused: true},
-		"what was known before is replaced":            {address: Address{IP: ip, Owner: Unknown, Holder: "bank/ledger", Shared: true}},
+		"nobody has it":                                 {address: untagged},
+		"only the Service has it":                       {address: untagged, claim: Claim{Holders: []Holder{own}}},
+		"the same namespace":                            {address: untagged, claim: Claim{Holders: []Holder{near}}, holder: "shop/api", shared: true},
+		"another namespace":                             {address: untagged, claim: Claim{Holders: []Holder{far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
+		"shared with the namespace":                     {address: untagged, claim: Claim{Holders: []Holder{open}}, holder: "bank/public", guestOf: "bank", shared: true},
+		"shared with all":                               {address: untagged, claim: Claim{Holders: []Holder{everybody}}, holder: "bank/public", guestOf: "bank", shared: true},
+		"the first one decides":                         {address: untagged, claim: Claim{Holders: []Holder{far, open, own}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
+		"the Service is the first":                      {address: untagged, claim: Claim{Holders: []Holder{own, far}}, shared: true},
+		"the tags decide between those of a namespace":  {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{open, far, own}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
+		"the tags come before who is first in the book": {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{own, far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
+		"the Service's tags, others share it":           {address: mine, claim: Claim{Holders: []Holder{far}}, shared: true},
+		"tags of a Service that is gone":                {address: tagged("gone", "bank/old"), holder: "bank/old", guestOf: "bank", refused: true},
+		"tags of one that is gone, same namespace":      {address: tagged("gone", "shop/old"), holder: "shop/old"},
+		"tags of one that is gone, its guest is there":  {address: tagged("gone", "bank/old"), claim: Claim{Holders: []Holder{guest(near, "bank")}}, holder: "bank/old", guestOf: "bank", refused: true, shared: true},
+		"left to guests":                                {address: tagged("", "bank/old"), claim: Claim{Holders: []Holder{guest(near, "bank")}}, guestOf: "bank", refused: true, shared: true},
+		"left to guests, the owner comes back":          {address: tagged("", "shop/web"), claim: Claim{Holders: []Holder{guest(other, "shop")}}, shared: true},
+		"left to guests, who are gone":                  {address: tagged("", "bank/old")},
+		"guests by their records alone":                 {address: untagged, claim: Claim{Holders: []Holder{guest(near, "bank")}}, guestOf: "bank", refused: true, shared: true},
+		"guests by records, the owner comes back":       {address: untagged, claim: Claim{Holders: []Holder{guest(other, "shop")}}, shared: true},
+		"a guest's sharing counts for nothing":          {address: untagged, claim: Claim{Holders: []Holder{guest(other, "bank")}}, guestOf: "bank", refused: true, shared: true},
+		"tags of another cluster":                       {address: Address{IP: ip, ForeignCluster: true, TaggedUID: "gone", TaggedService: "bank/old"}},
+		"kept for another namespace":                    {address: kept("bank/old"), guestOf: "bank", refused: true},
+		"kept for the namespace":                        {address: kept("shop/old")},
+		"kept for the namespace, a guest has it":        {address: kept("shop/old"), claim: Claim{Holders: []Holder{other}}, shared: true},
+		"kept, and in use since":                        {address: kept("bank/old"), claim: Claim{Holders: []Holder{open}}, holder: "bank/public", guestOf: "bank", shared: true},
+		"reserved for another namespace":                {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "bank"}, guestOf: "bank", refused: true},
+		"reserved for the namespace":                    {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "shop"}},
+		"reserved before a restart":                     {address: untagged, claim: Claim{Reserved: minutes}, refused: true},
+		"reserved, and in use since":                    {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "bank", Holders: []Holder{near}}, holder: "shop/api", shared: true},
+		"reserved, and kept":                            {address: kept("shop/old"), claim: Claim{Reserved: minutes}},
+		"used only by one that leaves":                  {address: mine, claim: Claim{Holders: []Holder{own, leaving}}},
+		"owned by one that leaves":                      {address: untagged, claim: Claim{Holders: []Holder{leaving}}, holder: "bank/ledger", guestOf: "bank", refused: true},
+		"what was known before is replaced":             {address: Address{IP: ip, Owner: Unknown, Holder: "bank/ledger", GuestOf: "bank", Shared: true, Refusal: &RefusalError{}}},
 	} {
 		a := Actual{Addresses: []Address{tc.address}}
-		a.Consult(someBook{holders: map[string][]Holder{ip: tc.holders}}, self)
+		a.Consult(someBook{claims: map[string]Claim{ip: tc.claim}}, self)
 		got := a.Addresses[0]
 		assert.Equal(t, tc.holder, got.Holder, name)
-		assert.Equal(t, !tc.refused, got.Admits, name)
+		assert.Equal(t, tc.guestOf, got.GuestOf, name)
+		assert.Equal(t, tc.refused, got.Refusal != nil, name)
 		assert.Equal(t, tc.shared, got.Shared, name)
+		if tc.refused {
+			assert.NotRegexp(t, "bank|blog", got.Refusal.Error(), "%s: nobody is named", name)
+			assert.Equal(t, tc.claim.Reserved > 0, got.Refusal.After > 0, name)
+		}
 	}
 }

@@ -36,8 +36,8 @@ func Kept(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step)
 
 // keep plans for one address, and returns the ports that network ACL lists have to let in for it.
 func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation.PortSet) {
-	if x.Allocated && !x.Tagged && !x.Internal && !p.limits.NoTags {
-		p.add(waveBuild, Step{Kind: TagAddress, On: x.on()})
+	if x.Allocated || len(x.OwnRules())+len(x.OwnForwards()) > 0 {
+		p.tagAddress(x)
 	}
 	letIn = annotation.PortSet{}
 	open := annotation.PortSet{} // by the firewall
@@ -50,11 +50,11 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && len(firewall) > 0)
 	for _, r := range x.OwnRules() {
 		protocol := transport(r.Protocol)
-		adopted := r.Adopted && !r.Tagged // what another provider made waits until the Service is taken over
-		if !adopted && !f.Service.HasPort(protocol, r.StartPort, r.PrivatePort) {
+		if !f.Service.HasPort(protocol, r.StartPort, r.PrivatePort) {
 			p.deleteRule(x, r, waveDelete, "")
 			continue
 		}
+		adopted := r.Adopted && !r.Tagged // what another provider made keeps its members until the Service is taken over
 		if follows && !adopted && !r.Deleting && (len(r.Members) > 0 || len(firewall) > 0) {
 			p.members(x.on(), r, members)
 		}

@@ -114,7 +114,7 @@ func stranger(a Actual, port int) Actual {
 }
 
 func left(a Actual, port int) Actual {
-	a.Addresses[0].FirewallPorts = a.Addresses[0].FirewallPorts.Union(annotation.PortSet{"tcp": {port}})
+	a.Addresses[0].RecordedPorts = a.Addresses[0].RecordedPorts.Union(annotation.PortSet{"tcp": {port}})
 	return stranger(a, port)
 }
 
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 	one := desired([]int{80})
 	foreign := Item{Rule: onPort("f", "tcp", 9000), Name: "mine", Mark: Mark{Owner: Foreign}}
 	recorded := func(ports ...int) func(*Address) {
-		return func(a *Address) { a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": ports} }
+		return func(a *Address) { a.Recorded, a.Tagged, a.RecordedPorts = true, true, annotation.PortSet{"tcp": ports} }
 	}
 	upstream := func(change ...func(*Address)) Actual {
 		addr := Address{

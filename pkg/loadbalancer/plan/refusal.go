@@ -73,6 +73,8 @@ type RefusalError struct {
 	Message string `json:"message"`          // what is wrong
 	Remedy  string `json:"remedy,omitempty"` // what would be right
 	Port    int    `json:"port,omitempty"`   // the port that is the reason; 0 when none is in particular
+	// After is when the reason ends by itself; 0 where that is not known.
+	After time.Duration `json:"-"`
 }
 
 func (r *RefusalError) Error() string {
@@ -85,6 +87,11 @@ func (r *RefusalError) Error() string {
 // Refuse returns a refusal.
 func Refuse(reason Reason, message, remedy string) *RefusalError {
 	return &RefusalError{Reason: reason, Message: message, Remedy: remedy}
+}
+
+// RefusePort returns a refusal because of a port.
+func RefusePort(reason Reason, message, remedy string, port int) *RefusalError {
+	return &RefusalError{Reason: reason, Message: message, Remedy: remedy, Port: port}
 }
 
 // Notice is something worth an Event.

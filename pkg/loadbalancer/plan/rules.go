@@ -21,9 +21,7 @@ func (p *planner) reach(target *Address) {
 		p.add(waveAddress, Step{Kind: AllocateAddress, On: On{IP: d.Address}, NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal})
 		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true}
 	}
-	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
-		p.add(waveBuild, Step{Kind: TagAddress, On: target.on()})
-	}
+	p.tagAddress(target)
 	own := map[int]Item{}
 	for _, r := range target.OwnRules() {
 		own[r.StartPort] = r
@@ -47,6 +45,17 @@ func (p *planner) reach(target *Address) {
 	if p.desired.Firewall && !target.Internal && !target.FirewallUnread {
 		p.firewall(target)
 		p.tag(TagFirewall, target.on(), target.firewall(true))
+	}
+}
+
+// tagAddress plans the tags that say whose an address is. One that the cluster did not acquire is the Service's when it serves.
+func (p *planner) tagAddress(a *Address) {
+	wave := waveBuild
+	if !a.Allocated {
+		wave = waveTrim
+	}
+	if a.tagged() && (!a.Tagged || a.FormerCluster) && !p.limits.NoTags {
+		p.add(wave, Step{Kind: TagAddress, On: a.on()})
 	}
 }
 
@@ -195,8 +204,10 @@ func (p *planner) leave(a *Address) {
 	if !a.Ours() || a.FirewallUnread {
 		return
 	}
+	// Whether the address has tags, and the role may change them, decides nothing. A guest keeps nothing.
+	keep := p.desired.KeepAddress && !a.Internal && a.GuestOf == "" && (a.Allocated || a.tagged())
 	why := a.foreign()
-	if a.Allocated && why == "" && !p.desired.KeepAddress && !a.Internal {
+	if a.Allocated && why == "" && !keep && !a.Internal {
 		// Releasing removes the address's rules with it.
 		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
 		return
@@ -211,18 +222,16 @@ func (p *planner) leave(a *Address) {
 		p.add(waveOldDelete, a.onForward(DeleteForward, &f))
 	}
 	if a.Recorded || a.Owner == Owned {
-		stays := a.Allocated && !a.Internal // whether it has tags, and the role may change them, decides nothing
-		handOver, keep := stays && !p.desired.KeepAddress, stays && p.desired.KeepAddress
+		handOver := !keep && !a.Internal && (a.Allocated || a.Owner == Owned && a.Shared)
 		switch {
 		case a.Internal:
 			why = "it belongs to its tier"
 		case a.Shared:
 			why = "other Services use it"
-		case handOver:
+		case keep:
+			why = "annotation " + annotation.KeepIP + " is set"
 		case !a.Allocated:
 			why = "no tag proves that this controller acquired it; csccm adopt hands such addresses over"
-		case p.desired.KeepAddress:
-			why = "annotation " + annotation.KeepIP + " is set"
 		}
 		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}
