@@ -149,7 +149,11 @@ func networks(f *Facts) Finding {
 			objects = append(objects, objectf("Network", "", id, "of %s is not visible to the keys", of))
 			continue
 		}
-		names = append(names, n.Name)
+		name := n.Name
+		if !n.ConserveMode && n.HasService("Lb") {
+			name += " (without conserve mode: an address has either load balancer rules or port forwardings)"
+		}
+		names = append(names, name)
 		switch {
 		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
 			down = append(down, objectf("Network", "", n.Name, "of %s is in state %s: its router does not run", of, n.State))

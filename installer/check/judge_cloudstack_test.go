@@ -74,7 +74,7 @@ func TestCloudStack(t *testing.T) {
 	expect{Unknown, "later", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
 
 	network := func(vpc string, services ...string) func(*Facts) {
-		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, Services: map[string]map[string]string{}}
+		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, ConserveMode: true, Services: map[string]map[string]string{}}
 		for _, s := range services {
 			n.Services[s] = nil
 		}
@@ -259,12 +259,13 @@ func TestNetworks(t *testing.T) {
 	t.Parallel()
 	network := func(change func(*cloudstack.Network)) func(*Facts) {
 		return func(f *Facts) {
-			n := cloudstack.Network{ID: "net-1", Name: "k8s-net", State: "Implemented", Services: map[string]map[string]string{"Lb": nil, "Firewall": nil}}
+			n := cloudstack.Network{ID: "net-1", Name: "k8s-net", State: "Implemented", ConserveMode: true, Services: map[string]map[string]string{"Lb": nil, "Firewall": nil}}
 			change(&n)
 			f.Networks = []cloudstack.Network{n}
 		}
 	}
 	expect{OK, "k8s-net; whether its router runs is not shown to these keys: csccm test", nil}.of(t, "CS-005", healthy, network(func(*cloudstack.Network) {}))
+	expect{OK, "k8s-net (without conserve mode", nil}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.ConserveMode = false }))
 	const net = "Network k8s-net: of 3 nodes is "
 	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
 		f := expect{"", "the router of 1 network", []string{net + want}}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {

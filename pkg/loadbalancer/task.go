@@ -288,7 +288,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			return nil, err
 		}
 		if t.read {
-			for _, n := range plan.Warnings(t.Desired, target, t.Network) {
+			for _, n := range plan.Warnings(t.Facts, t.Desired, target) {
 				t.Notify(n)
 			}
 		}

@@ -70,7 +70,7 @@ func TestScenarios(t *testing.T) {
 // configure does a step that describes the world or the controller, and reports whether it was one:
 //
 //	world PART ...               roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's last item), tiers, tenants,
-//	                             other-project, limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND, vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
+//	                             other-project, offering:NAME (of k8s-net), conserveless (its offering), limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND, vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
 //	nodes w1 w2, controllers (Kubernetes' own of Nodes), latency instant|quick|simulator|production, latency COMMAND=4s, seed N (of faults)
 //	flags --drift-period=5m ..., config KEY=VALUE ... (of the cloud-config), tenancy (the default policy) and JSON as text
 func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
@@ -136,6 +136,10 @@ func (c *controllerSetup) part(part string) {
 		c.world, c.vpc = tiersIn(c.world), true
 	case "tenants":
 		c.world += tenantAddresses
+	case "offering":
+		c.world = strings.ReplaceAll(c.world, "{name: k8s-net,", "{name: k8s-net, offering: "+value+",")
+	case "conserveless":
+		c.world = strings.NewReplacer("{name: k8s-net,", "{name: k8s-net, noConserveMode: true,", "{name: tier,", "{name: tier, noConserveMode: true,").Replace(c.world)
 	case "limit":
 		c.world = strings.Replace(c.world, "  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", number), 1)
 	case "throttled":

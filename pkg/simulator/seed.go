@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,22 +22,46 @@ import (
 //go:embed network-offerings.json
 var networkOfferingsJSON []byte
 
-// addNetworkOfferings creates the built-in offerings.
-func addNetworkOfferings(st *store.State, now time.Time) error {
+// addNetworkOfferings creates the built-in offerings. Those for the tiers of VPCs have no conserve mode before 4.20, as its users report.
+func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {
 		return fmt.Errorf("decode the embedded network offerings: %w", err)
 	}
 	for _, raw := range all {
-		o := &store.NetworkOffering{Body: raw}
-		if err := json.Unmarshal(raw, &o.Spec); err != nil {
+		var head struct{ ForVPC bool }
+		if err := json.Unmarshal(raw, &head); err != nil {
 			return fmt.Errorf("decode an embedded network offering: %w", err)
 		}
-		o.Services = o.Spec.Services
-		o.UUID, o.Created = store.StableID("networkoffering", o.Spec.Name), now
-		st.NetOffs.Add(o)
+		var change map[string]any
+		if head.ForVPC && r.Lacks("4.20.0.0") {
+			change = map[string]any{"conservemode": false}
+		}
+		if _, err := addNetworkOffering(st, raw, change, now); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// addNetworkOffering creates an offering as listNetworkOfferings shows it, but for what changes.
+func addNetworkOffering(st *store.State, body json.RawMessage, change map[string]any, now time.Time) (*store.NetworkOffering, error) {
+	o := &store.NetworkOffering{Body: body}
+	fields := map[string]any{}
+	err := json.Unmarshal(body, &fields)
+	if err == nil && len(change) > 0 {
+		maps.Copy(fields, change)
+		o.Body, err = json.Marshal(fields)
+	}
+	if err == nil {
+		err = json.Unmarshal(o.Body, &o.Spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode a network offering: %w", err)
+	}
+	o.Services = o.Spec.Services
+	o.UUID, o.Created = store.StableID("networkoffering", o.Spec.Name), now
+	return st.NetOffs.Add(o), nil
 }
 
 // addBuiltinRoles creates the default roles of a fresh installation.

@@ -159,8 +159,10 @@ type Network struct {
 	Zone string `json:"zone,omitempty"` // default: the first zone
 	// Offering is the name of a network offering; the default is CloudStack's default offering for the type.
 	Offering string `json:"offering,omitempty"`
-	Account  string `json:"account,omitempty"`
-	Project  string `json:"project,omitempty"`
+	// NoConserveMode makes a copy of the offering without conserve mode the network's.
+	NoConserveMode bool   `json:"noConserveMode,omitempty"`
+	Account        string `json:"account,omitempty"`
+	Project        string `json:"project,omitempty"`
 	// Domain that owns a shared network; its subdomains have access.
 	Domain string `json:"domain,omitempty"`
 	CIDR   string `json:"cidr,omitempty"`

@@ -70,7 +70,7 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 	b.st.MsID = store.StableID("managementserver", "localhost")
 	b.st.Domains.Add(&store.Domain{Entity: b.entity("domain", "", "ROOT"), Name: "ROOT"})
 	addBuiltinRoles(b.st, cat.At(r))
-	if err := addNetworkOfferings(b.st, now); err != nil {
+	if err := addNetworkOfferings(b.st, r, now); err != nil {
 		return nil, err
 	}
 	addVPCOfferings(b.st, now)

@@ -91,6 +91,16 @@ func (b *builder) network(n *Network) {
 	b.check(row.Offering != nil && row.Offering.Spec.GuestType == row.Typ && row.Offering.Spec.ForVPC == (row.VPC != nil),
 		"type %q and offering %q: there is no such network offering for it (vpc tier: %t); types are Isolated, Shared and L2", row.Typ, offering,
 		row.VPC != nil)
+	if n.NoConserveMode && row.Offering.Spec.Conserve {
+		name := offering + " without conserve mode"
+		known, ok := b.st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == name })
+		if !ok {
+			var err error
+			known, err = addNetworkOffering(b.st, row.Offering.Body, map[string]any{"name": name, "conservemode": false, "isdefault": false}, b.now)
+			b.check(err == nil, "%v", err)
+		}
+		row.Offering = known
+	}
 	if row.Typ != store.TypeL2 {
 		p, err := netip.ParsePrefix(cmp.Or(n.CIDR, row.Zone.GuestCIDR))
 		b.check(err == nil && p.Addr().Is4(), "cidr %q is not an IPv4 range such as 10.1.1.0/24", n.CIDR)

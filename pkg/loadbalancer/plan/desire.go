@@ -29,7 +29,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		d.Firewall = n.Firewall && n.VPCID == "" && !f.Spec.Internal
 		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
 	}
-	d.Rules = rules(f)
+	d.Rules, d.OnePurpose = rules(f), f.onePurpose()
 	if d.Forwards = forwardPorts(f); len(d.Forwards) > 0 {
 		d.UID = f.Service.UID
 		if d.VPCID != "" {
@@ -172,10 +172,47 @@ func PrimaryAddresses(members []Member, networkID string) map[string]string {
 // mode is the Service's mode.
 func (f Facts) mode() string { return cmp.Or(f.Spec.Mode, annotation.Auto) }
 
-// forwarded reports whether a port is forwarded to one node in place of being balanced. In mode auto that is what the
-// virtual router does not balance: UDP, and TCP on a number that has UDP as well, as CloudStack gives a number either to
-// load balancer rules or to port forwardings.
+// forwarded reports whether a port is forwarded to one node in place of being balanced. In mode auto that is what the virtual router
+// does not balance, and all ports along with it where one address cannot have both.
 func (f Facts) forwarded(p Port) bool {
+	switch {
+	case f.unbalanced(p):
+		return true
+	case !f.onePurpose(), p.Protocol == "SCTP", len(f.Spec.NeedsBalancer()) > 0:
+		return false
+	}
+	return slices.ContainsFunc(f.Service.Ports, f.unbalanced)
+}
+
+// onePurpose reports whether an address of the network has either load balancer rules or port forwardings.
+func (f Facts) onePurpose() bool {
+	return f.Network != nil && !f.Network.anywhere && !f.Network.Conserve && !f.Spec.Internal
+}
+
+// AllForwarded says that ports are forwarded which would be balanced if an address could have both; nil when there are none.
+func AllForwarded(f Facts) *Notice {
+	var ports []string
+	for _, p := range f.Service.Ports {
+		if f.forwarded(p) && !f.unbalanced(p) {
+			ports = append(ports, portText("tcp", p.Port))
+		}
+	}
+	if len(ports) == 0 {
+		return nil
+	}
+	return &Notice{Reason: ReasonAllForwarded, Message: fmt.Sprintf(
+		"forwarding %s to one node each, too: %s", strings.Join(ports, ", "), f.Network.eitherOr())}
+}
+
+// eitherOr says what a network without conserve mode does not do.
+func (n *Network) eitherOr() string {
+	return fmt.Sprintf("network %q is of an offering without conserve mode, so that an address has either load balancer rules or port forwardings",
+		cmp.Or(n.Name, n.ID))
+}
+
+// unbalanced reports whether a port is forwarded whatever the others are: UDP, and TCP on a number that has UDP as well, as
+// CloudStack gives a number either to load balancer rules or to port forwardings.
+func (f Facts) unbalanced(p Port) bool {
 	switch {
 	case f.mode() == annotation.Direct:
 		return p.Protocol == "TCP" || p.Protocol == "UDP" || p.Protocol == ""
@@ -239,6 +276,10 @@ func checkMode(f Facts) *RefusalError {
 	}
 	refuse := func(port int, what, remedy string) *RefusalError {
 		return RefusePort(ReasonUnsupportedMode, what, remedy, port)
+	}
+	if f.onePurpose() && f.rules() {
+		return refuse(0, n.eitherOr()+", and "+cmp.Or(f.Spec.NeedsBalancer()...)+" needs a load balancer",
+			"put the UDP ports in a Service of their own with another address, remove that annotation, or use a network offering with conserve mode")
 	}
 	if f.mode() != annotation.Direct {
 		// TCP on a number with UDP: the others are balanced.

@@ -82,6 +82,15 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case target.SourceNAT && network != nil && !network.Conserve:
 		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so cannot balance load", "choose another address")
 	}
+	others := func(list []Item) bool {
+		return d.OnePurpose && slices.ContainsFunc(list, func(i Item) bool { return i.Owner != Owned })
+	}
+	switch {
+	case len(d.Forwards) > 0 && others(target.Rules):
+		return unusable(" has load balancer rules that are not of this Service, and "+network.eitherOr(), "choose another address")
+	case len(d.Rules) > 0 && others(target.Forwards):
+		return unusable(" has port forwardings that are not of this Service, and "+network.eitherOr(), "choose another address")
+	}
 	ports := d.Ports()
 	if target.SourceNAT && network != nil && network.DNS && slices.Contains(ports, DNSPort) {
 		return RefusePort(ReasonReservedPort, fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address", DNSPort, where), "choose another address", DNSPort)

@@ -126,6 +126,8 @@ type Desired struct {
 	// CIDRsDecide is set where the rules' own source ranges are the only filter of public traffic.
 	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
 
+	// OnePurpose means that an address has either rules or port forwardings.
+	OnePurpose bool `json:"onePurpose,omitempty"`
 	// Forwards are the ports that are led to one node each, past the load balancer; sorted.
 	Forwards []ForwardPort `json:"forwards,omitempty"`
 	// Serving are the Members to which they may be led; UID makes Services choose different ones.

@@ -50,13 +50,15 @@ func (p *planner) add(wave int, s Step, replaces ...string) {
 }
 
 // replace notes which load balancer rules and port forwardings have to be gone before what is new on their ports can be made:
-// CloudStack gives a number to rules or to forwardings, whatever their protocols.
+// CloudStack gives a number to rules or to forwardings, whatever their protocols, and an address of one purpose to one kind of both.
 func (p *planner) replace() {
 	gone := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
 	for i := range p.steps {
 		s := &p.steps[i]
 		for _, d := range gone {
-			if s.ItemID == "" && d.AddressID == s.AddressID && d.Port == s.Port && (d.OnRule() || s.OnRule() || d.Protocol == s.Protocol) {
+			samePort := d.Port == s.Port && (d.OnRule() || s.OnRule() || d.Protocol == s.Protocol)
+			otherPurpose := p.desired.OnePurpose && d.OnRule() != s.OnRule() && (s.Kind == CreateRule || s.Kind == CreateForward)
+			if s.ItemID == "" && d.AddressID == s.AddressID && (samePort || otherPurpose) {
 				s.Replaces = append(s.Replaces, d.ItemID)
 			}
 		}

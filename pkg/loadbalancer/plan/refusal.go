@@ -64,6 +64,7 @@ const (
 	ReasonNodeOutside       Reason = "NodeOutsideNetwork"
 	ReasonUnverifiedRule    Reason = "UnverifiedRule"
 	ReasonPortMoved         Reason = "PortMoved"
+	ReasonAllForwarded      Reason = "AllPortsForwarded"
 	ReasonNoHealthyNode     Reason = "NoHealthyNode"
 )
 
@@ -220,7 +221,9 @@ func Announce(steps []Step, actual Actual) []Notice {
 		const switched = ": new clients find it closed for some seconds, and open connections may end"
 		replaced := map[string]Step{} // by kind
 		for _, id := range s.Replaces {
-			replaced[gone[id].Kind] = gone[id]
+			if g := gone[id]; g.Port == s.Port || s.Port == 0 {
+				replaced[g.Kind] = g
+			}
 		}
 		rule, replacesRule := replaced[DeleteRule]
 		_, replacesForward := replaced[DeleteForward]
@@ -248,9 +251,9 @@ func Announce(steps []Step, actual Actual) []Notice {
 }
 
 // Warnings are what may keep clients from the Service, or lets others reach it, although CloudStack is as it is wanted.
-func Warnings(d Desired, target *Address, n *Network) []Notice {
+func Warnings(f Facts, d Desired, target *Address) []Notice {
 	out := foreignAccess(d, target)
-	for _, w := range []*Notice{DefaultACL(d, n), leftACL(d, n)} {
+	for _, w := range []*Notice{DefaultACL(d, f.Network), leftACL(d, f.Network), AllForwarded(f)} {
 		if w != nil {
 			out = append(out, *w)
 		}

@@ -178,8 +178,8 @@ func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	} else {
 		n = ip.Network // CloudStack ignores another networkid
 	}
-	if !n.Offering.Spec.Conserve && ip.SourceNAT {
-		return wire.ParamError("The IP %s is already used as SourceNat rather than Lb.", ip.Addr)
+	if s := ip.OtherPurpose(n, "Lb"); s != "" {
+		return wire.ParamError("The IP %s is already used as %s rather than Lb", ip.Addr, s)
 	}
 	return nil
 }

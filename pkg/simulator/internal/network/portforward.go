@@ -160,15 +160,8 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 // usable checks that the network has the service, and that its offering lets the address provide it along with the
 // services that it already provides.
 func usable(c *wire.Call, ip *store.PublicIP, n *store.Network, service string) error {
-	if !n.Offering.Spec.Conserve {
-		used := map[string]bool{
-			"SourceNat": ip.SourceNAT && ip.Network != nil, "Lb": len(ip.LBRules) > 0, "PortForwarding": len(ip.PFRules) > 0, "StaticNat": ip.StaticVM != nil,
-		}
-		for _, s := range []string{"SourceNat", "Lb", "PortForwarding", "StaticNat"} {
-			if used[s] && s != service {
-				return wire.Invalid("The IP %s is already used as %s rather than %s.", ip.Addr, s, service)
-			}
-		}
+	if s := ip.OtherPurpose(n, service); s != "" {
+		return wire.Invalid("The IP %s is already used as %s rather than %s", ip.Addr, s, service)
 	}
 	if !n.Provides(service) {
 		if ip.HasRules() || ip.StaticVM != nil {

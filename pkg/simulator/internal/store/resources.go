@@ -322,5 +322,22 @@ func (st *State) DropFWRule(r *FWRule) {
 	r.IP.FWRules = slices.DeleteFunc(r.IP.FWRules, func(o *FWRule) bool { return o == r })
 }
 
+// OtherPurpose returns the service that the address provides already in a network that lets it provide only one, if that is another
+// than the one named; empty for none.
+func (ip *PublicIP) OtherPurpose(n *Network, service string) string {
+	if n.Offering.Spec.Conserve {
+		return ""
+	}
+	used := map[string]bool{
+		"SourceNat": ip.SourceNAT && ip.Network != nil, "Lb": len(ip.LBRules) > 0, "PortForwarding": len(ip.PFRules) > 0, "StaticNat": ip.StaticVM != nil,
+	}
+	for _, s := range []string{"SourceNat", "Lb", "PortForwarding", "StaticNat"} {
+		if used[s] && s != service {
+			return s
+		}
+	}
+	return ""
+}
+
 // HasRules reports whether the address has any rule.
 func (ip *PublicIP) HasRules() bool { return len(ip.LBRules)+len(ip.FWRules)+len(ip.PFRules) > 0 }
