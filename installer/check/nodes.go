@@ -72,7 +72,8 @@ func machines(f *Facts) Finding {
 		if err == nil {
 			err = node.Unshared(&vm, n, all)
 		}
-		if err != nil && f.dangling(n) && !elsewhere {
+		_, malformed := errors.AsType[*node.ProviderIDError](err)
+		if malformed || err != nil && f.dangling(n) && !elsewhere {
 			return "" // NODE-003 or NODE-008 says it
 		}
 		if err != nil {
@@ -97,13 +98,14 @@ func (f *Facts) dangling(n *corev1.Node) bool {
 
 func providerIDs(f *Facts) Finding {
 	var odd []Object
-	elsewhere := len(Lost(f.Nodes, f.VMs)) > 0
+	malformed, elsewhere := false, len(Lost(f.Nodes, f.VMs)) > 0
 	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 		vm, found := f.VMs.ByID(id)
 		_, hasVM := f.VM(n)
 		switch {
 		case err != nil:
+			malformed = true
 			return err.Error()
 		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 says it
 		case kind.IsCloudStack() && !found:
@@ -126,6 +128,9 @@ func providerIDs(f *Facts) Finding {
 	if len(wrong) > 0 {
 		out = Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).
 			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
+	}
+	if malformed {
+		out = out.Fix("%s: `kubectl delete node %s`", node.RemedyProviderID, namesOf(wrong))
 	}
 	return f.misplaced(out.About(append(wrong, odd...)...))
 }

@@ -198,6 +198,9 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		if _, ambiguous := errors.AsType[*node.AmbiguousError](err); ambiguous {
 			remedy = "rename one of the VMs, or name the zone with --zone"
 		}
+		if _, malformed := errors.AsType[*node.ProviderIDError](err); malformed {
+			remedy = node.RemedyProviderID
+		}
 		p.problem(node.GateVM, n.Name, err.Error(), remedy)
 		return
 	}

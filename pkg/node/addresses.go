@@ -95,7 +95,8 @@ func ownAddresses(vm *cloudstack.VirtualMachine) (ips []netip.Addr, all bool) {
 //
 //   - InternalIP: the IPv4 and IPv6 address of each NIC. The default NIC's address is internal even if it is a
 //     public address of a shared network: the kubelet listens on it, and Kubernetes expects an InternalIP on
-//     every Node. Secondary addresses are omitted because they move between VMs (keepalived, MetalLB).
+//     every Node. Secondary addresses are omitted because they move between VMs (keepalived, MetalLB), except the one that
+//     the kubelet uses as its --node-ip.
 //   - ExternalIP: static NAT addresses, and public addresses of additional NICs on shared networks, unless the
 //     kubelet uses that address as its --node-ip.
 //   - Hostname: the Node's name.
@@ -126,6 +127,13 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 				strings.EqualFold(nic.Type, "Shared") && public(ip) && !slices.Contains(told, ip):
 				external = append(external, ip)
 			default:
+				internal = append(internal, ip)
+			}
+		}
+	}
+	for _, nic := range vm.NICs {
+		for _, ip := range parseIPs(nic.SecondaryIP...) {
+			if slices.Contains(told, ip) && (len(rules.Internal) == 0 || within(rules.Internal, ip)) {
 				internal = append(internal, ip)
 			}
 		}
@@ -169,12 +177,13 @@ func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	return out
 }
 
-// providedIPs returns the kubelet's --node-ip addresses; on dual stack the annotation holds two, separated by a comma.
+// providedIPs returns the kubelet's --node-ip addresses but those that say nothing, such as 0.0.0.0; on dual stack the annotation holds two, separated by a comma.
 func providedIPs(n *corev1.Node) []netip.Addr {
 	if n == nil {
 		return nil
 	}
-	return parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
+	told := parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
+	return slices.DeleteFunc(told, netip.Addr.IsUnspecified)
 }
 
 // parseIPs skips strings that are not IP addresses.

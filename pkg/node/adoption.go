@@ -102,10 +102,13 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 	return out
 }
 
-// Adoptable reports whether a Node waits for nobody: it is Ready, has no taint TaintKey and no provider ID, and is not
-// being deleted. A Node that is not Ready yet waits: it may be joining.
+// Adoptable reports whether a Node waits for nobody: it is Ready, has no taint TaintKey, was never initialised, and is not being
+// deleted. A Node that is not Ready yet waits: it may be joining. A kubelet may have given a Node its provider ID, as those of
+// Cluster API do: then its labels tell whether it was initialised.
 func Adoptable(n *corev1.Node) bool {
-	return n.DeletionTimestamp == nil && n.Spec.ProviderID == "" && !HasTaint(n) && Ready(n)
+	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) || metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
+	initialised := n.Spec.ProviderID != "" && (!hasVMID(n) || labelled)
+	return n.DeletionTimestamp == nil && !initialised && !HasTaint(n) && Ready(n)
 }
 
 // Adopts reports whether the controller of these Pods initialises Nodes that joined without the taint (chart value
@@ -205,7 +208,7 @@ func adoptionCandidates(nodes []*corev1.Node) (candidates []*corev1.Node, free i
 			candidates = append(candidates, n)
 		case HasTaint(n) && cmp.Or(n.Annotations[AnnotationAdoptedAt], n.Annotations[AnnotationTaintedAt]) != "":
 			underway++
-		case !HasTaint(n) && hasVMID(n):
+		case !HasTaint(n) && hasVMID(n): // it is initialised
 			limit = adoptAtOnce
 		}
 	}

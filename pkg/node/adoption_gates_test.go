@@ -108,7 +108,10 @@ func TestAdoptionCandidates(t *testing.T) {
 			}
 		}
 	}
-	done := func(n *corev1.Node) { n.Spec.ProviderID = "cloudstack:///11111111-2222-3333-4444-555555555555" }
+	done := func(n *corev1.Node) {
+		n.Spec.ProviderID = "cloudstack:///11111111-2222-3333-4444-555555555555"
+		n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-1"}
+	}
 	master := func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} }
 	fresh := []*corev1.Node{readyNode("b"), readyNode("a", master), readyNode("c")}
 	for _, c := range []struct {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	cloudnodeutil "k8s.io/cloud-provider/node/helpers"
@@ -30,6 +32,7 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 		return nil, err
 	}
 	m.events.ended(n.UID, ReasonWithoutVM)
+	m.dropUnspecified(ctx, n)
 	o := m.Metadata
 	o.Node = n
 	meta, err := Metadata(vm, o)
@@ -41,6 +44,21 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 		meta.NodeAddresses = nil
 	}
 	return meta, nil
+}
+
+// dropUnspecified removes the annotation of the kubelet's --node-ip where it names no address, such as 0.0.0.0. The framework would
+// look for that among the VM's addresses, and not initialise the Node; it tries again soon.
+func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
+	const name = cloudproviderapi.AnnotationAlphaProvidedIPAddr
+	value := n.Annotations[name]
+	told := parseIPs(strings.Split(value, ",")...)
+	if m.kube == nil || len(told) == 0 || len(providedIPs(n)) > 0 {
+		return
+	}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, n.UID, name)
+	if _, err := m.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		klog.ErrorS(err, "The annotation of a node's --node-ip that names no address could not be removed", "node", n.Name)
+	}
 }
 
 // own returns the VM that is the Node's and no other Node's. Otherwise an Event on the Node says what is wrong.
@@ -248,7 +266,7 @@ func (m *Nodes) report(n *corev1.Node, err error) {
 	case is[*RefusedError](err):
 		m.events.warn(n, ReasonVMRefused, err.Error())
 	case is[*ProviderIDError](err):
-		m.events.warn(n, ReasonInvalidProviderID, err.Error())
+		m.events.warn(n, ReasonInvalidProviderID, err.Error()+"; "+RemedyProviderID)
 	case is[*deletionRefusedError](err):
 		m.refused.Inc()
 		m.events.warn(n, ReasonDeletionRefused, err.Error())

@@ -103,7 +103,7 @@ func TestMatch(t *testing.T) {
 			name: "two VMs with the same name", node: newNode("twin"),
 			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", all zones (8 VMs): twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
 		},
-		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1": "worker-1" is no UUID`},
+		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1", which is the kubelet's --provider-id: "worker-1" is no UUID`},
 		{name: "no name at all", node: newNode(""), err: "has no VM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,6 +42,7 @@ type Deps struct {
 // Nodes implements cloudprovider.InstancesV2, and runs the controllers of Nodes that the framework does not have.
 type Nodes struct {
 	Deps
+	kube         kubernetes.Interface // nil before Start
 	guard        *guard
 	events       *events
 	outOfService *outOfService
@@ -64,7 +65,7 @@ func New(d Deps) *Nodes {
 
 // Start runs the controllers until the context ends. It is called before the framework's controllers start.
 func (m *Nodes) Start(ctx context.Context, kube kubernetes.Interface, recorder record.EventRecorder) {
-	m.events.recorder = recorder
+	m.events.recorder, m.kube = recorder, kube
 	if m.OutOfService != OutOfServiceOff {
 		m.outOfService.kube = kube
 		go every(ctx, m.Clock, m.outOfService.look)

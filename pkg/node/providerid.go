@@ -63,9 +63,13 @@ type ProviderIDError struct {
 }
 
 func (e *ProviderIDError) Error() string {
-	return fmt.Sprintf("provider id %q: %s: want %s or %s", e.ProviderID, e.Reason,
+	return fmt.Sprintf("provider id %q, which is the kubelet's --provider-id: %s: want %s or %s", e.ProviderID, e.Reason,
 		ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
 }
+
+// RemedyProviderID is what to do about a *ProviderIDError.
+const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; then delete the Node and " +
+	"restart the kubelet, which registers it again: nobody can change a provider ID"
 
 // ParseProviderID parses a Node's spec.providerID.
 //
@@ -86,6 +90,12 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 	}
 	if kind = Kind(strings.ToLower(scheme)); !kind.IsCloudStack() {
 		return "", KindForeign, nil
+	}
+	switch {
+	case strings.ContainsAny(s, "{}$<>"):
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains a template that nothing has filled in"}
+	case strings.ContainsAny(s, "'\"`"):
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
 	}
 	rest = strings.Trim(rest, "/")
 	rest = rest[strings.LastIndexByte(rest, '/')+1:]

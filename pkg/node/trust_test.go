@@ -138,7 +138,7 @@ func TestSecurityAddressesOfTheVM(t *testing.T) {
 		"all addresses are external":                 {own, []nodeOption{annotation(AnnotationExternalCIDRs, "0.0.0.0/0,::/0"), provided("10.9.9.9"), address(corev1.NodeInternalIP, "10.9.9.8")}, []string{"ExternalIP 10.1.1.5", "ExternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "ExternalIP 2001:db8::5", "Hostname n"}},
 		"a choice of the VM's addresses":             {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.2.0.0/16,10.9.9.9")}, []string{"InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
 		"IPv6 first":                                 {own, []nodeOption{annotation(AnnotationInternalCIDRs, "::/0,10.0.0.0/8")}, []string{"InternalIP 2001:db8::5", "InternalIP 10.1.1.5", "InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		"the secondary address that it listens on":   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.1.1.6"), provided("10.1.1.6")}, []string{"ExternalIP 203.0.113.7", "InternalIP 10.1.1.6", "Hostname n"}},
+		"the secondary address that it listens on":   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.1.1.6"), provided("10.1.1.6")}, []string{"InternalIP 10.1.1.6", "ExternalIP 203.0.113.7", "Hostname n"}},
 		"an L2 network: CloudStack knows no address": {l2, []nodeOption{provided("192.168.7.7")}, []string{"InternalIP 192.168.7.7", "Hostname n"}},
 	} {
 		t.Run(name, func(t *testing.T) {

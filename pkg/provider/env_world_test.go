@@ -4,7 +4,12 @@
 package provider
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -98,6 +103,29 @@ func (p *player) joins(node string, address ...string) {
 	}
 	_, err := p.kube.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{})
 	require.NoError(p.t, err)
+}
+
+// uploadCertificate uploads a new certificate for the account, and returns its id.
+func (p *player) uploadCertificate() string {
+	p.t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(p.t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(p.t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(p.t, err)
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	accounts, _ := p.Admin("listAccounts", "name", "k8s", "listall", "true")["account"].([]any)
+	require.NotEmpty(p.t, accounts)
+	account, _ := accounts[0].(map[string]any)
+	domain, _ := account["domainid"].(string)
+	answer, _ := p.Admin("uploadSslCert", "name", "web", "account", "k8s", "domainid", domain,
+		"certificate", text("CERTIFICATE", der), "privatekey", text("PRIVATE KEY", private))["sslcert"].(map[string]any)
+	id, _ := answer["id"].(string)
+	return id
 }
 
 // leaves deletes a Node.

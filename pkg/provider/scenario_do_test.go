@@ -40,7 +40,7 @@ const (
 
 var verbs = map[string]int{
 	"service": atOnce, "apply": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
-	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
+	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "annotate": ofNodes, "taint": ofNodes,
 	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
 }
 
@@ -76,13 +76,14 @@ func (p *player) learn() {
 //	KEY*3 are KEY0, KEY1, KEY2
 //	delete KEY, deletes KEY (without a wait), vanish KEY (without its finalizer)
 //	endpoints KEY w1 w2:ending                    ready endpoints, and ending ones
-//	join w3 [IP], leave w3, label w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP, attach w1 VOLUME, provider-id w1 ID
+//	join w3 [IP], leave w3, label w1 a=b, annotate w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP, attach w1 VOLUME, provider-id w1 ID
 //	stop, start, restart SETTING, set SETTING     the controller, with another setting
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
 //	answer 502 TEXT, answer without w1 w2, answer short w1 w2, answer no-addresses, answer timezone (until heal); see around
 //	kubelets w1 w2                                they renew their leases; silent w1: until heal it does not, nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
+//	certify NAME                                  the account's, a new certificate
 //	acquire NAME [IP], release ADDRESS            as another user of the account
 //	delete-rules ADDRESS                          everything on it
 //	namespace NAME a=b; api-fails VERB RESOURCE, api-works
@@ -128,7 +129,7 @@ func (p *player) Do(s *script.Step) error {
 		p.joins(w[0], w[1:]...)
 	case "leave":
 		p.leaves(w[0])
-	case "label", "provider-id", "attach", "address", "taint", "untaint", "ready", "unready":
+	case "label", "annotate", "provider-id", "attach", "address", "taint", "untaint", "ready", "unready":
 		p.node(w[0], changeNode(s.Verb, w[1:]...))
 	case "api-fails":
 		p.broken.Store(true)
@@ -188,6 +189,8 @@ func (p *player) Do(s *script.Step) error {
 		p.silent.Clear()
 	case "by-hand":
 		return p.byHand(w)
+	case "certify":
+		p.vars[w[0]] = p.uploadCertificate()
 	case "acquire":
 		ip := ""
 		if len(w) > 1 {
@@ -287,6 +290,9 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 			if metav1.SetMetaDataLabel(&n.ObjectMeta, key, value); value == "" {
 				delete(n.Labels, key)
 			}
+		case "annotate":
+			key, value, _ := strings.Cut(w[0], "=")
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value)
 		case "provider-id":
 			n.Spec.ProviderID = w[0]
 		case "attach":

@@ -215,10 +215,10 @@ func TestJudgeLadder(t *testing.T) {
 		require.Contains(t, v.Reason(), tt.by, name)
 	}
 	for name, tt := range map[string]row{
-		"no evidence":                         {nil, Unknown, ""},
-		"provided-node-ip":                    {changes{told}, External, "provided-node-ip"},
-		"kubelet's taint":                     {changes{tainted(corev1.TaintEffectNoSchedule)}, External, "taint"},
-		"a taint set by csccm proves nothing": {changes{tainted(corev1.TaintEffectPreferNoSchedule)}, Unknown, ""},
+		"no evidence":      {nil, Unknown, ""},
+		"provided-node-ip": {changes{told}, External, "provided-node-ip"},
+		"a taint that --register-with-taints sets, too, proves nothing": {changes{tainted(corev1.TaintEffectNoSchedule)}, Unknown, ""},
+		"such a taint, and the kubelet writes the addresses":            {changes{tainted(corev1.TaintEffectNoSchedule), writtenBy("kubelet")}, NotExternal, "managedFields"},
 		"host name only":                      {changes{hostname}, External, "addresses"},
 		"no addresses at all":                 {changes{func(n *corev1.Node) { n.Status.Addresses = nil }}, Unknown, ""},
 		"provider ID proves nothing":          {changes{func(n *corev1.Node) { n.Spec.ProviderID = "external-cloudstack://2b2c4b9e" }}, Unknown, ""},
