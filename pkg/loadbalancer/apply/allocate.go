@@ -99,13 +99,14 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	serr := w.save(ctx)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
-		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: it is in use, or not in the zone's public range",
-			"choose a free address of the zone, or one that the account holds in the nodes' network")
+		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: CloudStack says: "+e.Text,
+			"it may be in use, reserved by another account, or not in the zone's public range; choose a free address of the zone, or one "+
+				"that the account holds in the nodes' network")
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
-		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNoFreeAddress, Message: "CloudStack has no free public address; it is tried again"})
+		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNoFreeAddress, Message: "CloudStack gives no public address: " + e.Text + "; it is tried again"})
 	case cloudstack.IsKind(err, cloudstack.KindLimit):
-		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonAddressLimit, Message: "the account's limit of public addresses is reached; release addresses or raise the limit"})
+		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonAddressLimit, Message: "the account's limit of public addresses is reached: " + e.Text + "; release addresses or raise the limit"})
 	}
 	return errors.Join(err, serr)
 }
