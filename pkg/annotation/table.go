@@ -173,7 +173,8 @@ var table = []Definition{
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
 		Doc: "The certificate with which the router terminates TLS (CloudStack 4.22). The router then speaks plain HTTP to the " +
-			"nodes, one request per connection. Another certificate is assigned in place.",
+			"nodes, one request per connection. Another certificate is assigned in place. The status has `ipMode: Proxy`, so that " +
+			"clients inside the cluster go through the router, too.",
 	},
 	{
 		Name: SSLPorts, Writer: ByUser,

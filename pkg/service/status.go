@@ -96,7 +96,7 @@ func (c *Controller) gone(ctx context.Context, namespace, name string, uid types
 }
 
 // statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a short
-// cut. With the PROXY protocol the mode Proxy says the same of the address.
+// cut. With the PROXY protocol or TLS at the router the mode Proxy says the same of the address.
 func statusOf(w *work) *corev1.LoadBalancerStatus {
 	ingress := corev1.LoadBalancerIngress{Hostname: w.spec.Hostname}
 	if w.spec.Hostname == "" {
@@ -104,7 +104,7 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 			return &corev1.LoadBalancerStatus{}
 		}
 		mode := corev1.LoadBalancerIPModeVIP
-		if w.spec.ProxyProtocol.Any() {
+		if w.spec.ProxyProtocol.Any() || w.spec.SSLPorts.Any() {
 			mode = corev1.LoadBalancerIPModeProxy
 		}
 		ingress.IP, ingress.IPMode = w.IP, &mode
