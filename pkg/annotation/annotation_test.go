@@ -89,6 +89,14 @@ func TestParse(t *testing.T) {
 		{name: "IPv4-mapped ranges are IPv4", svc: service(map[string]string{SourceCIDRs: "::ffff:203.0.113.7/120,::FFFF:c0a8:1"}), want: with(func(s *Spec) {
 			s.SourceRanges = []string{"192.168.0.1/32", "203.0.113.0/24"}
 		})},
+		{name: "a label, and annotations of other clouds", svc: service(map[string]string{
+			"load-balancer.hetzner.cloud/location": "fsn1", "loadbalancer.openstack.org/keep-floatingip": "true",
+		}, func(s *corev1.Service) { s.Labels = map[string]string{SourceCIDRs: "10.0.0.0/8", "app": "web"} }), want: with(func(s *Spec) {
+			s.Warnings = []string{
+				"annotation load-balancer.hetzner.cloud/location and 1 more is another controller's and has no effect; those of csccm begin with " + Prefix,
+				"label " + SourceCIDRs + " has no effect: make it an annotation",
+			}
+		})},
 		{name: "separators without a range", svc: service(map[string]string{SourceCIDRs: " , "}), invalid: []string{SourceCIDRs}},
 		{name: "a mask", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/255.0.0.0"}), invalid: []string{SourceCIDRs}},
 		{name: "a semicolon", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8;11.0.0.0/8"}), invalid: []string{SourceCIDRs}},
@@ -114,7 +122,6 @@ func TestParse(t *testing.T) {
 		{name: "like none", svc: service(map[string]string{"service.beta.kubernetes.io/cloudstack-colour-of-the-ports": "red"}), want: with(func(s *Spec) {
 			s.Warnings = []string{"annotation service.beta.kubernetes.io/cloudstack-colour-of-the-ports is not known and has no effect"}
 		})},
-		{name: "of others", svc: service(map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}), want: with(func(*Spec) {})},
 		{name: "proxy protocol on ports", svc: service(map[string]string{ProxyProtocol: "https, 80"}, ports), want: with(func(s *Spec) { s.ProxyProtocol = Ports{Numbers: []int{80, 443}} })},
 		{name: "proxy protocol on a port that is not there", svc: service(map[string]string{ProxyProtocol: "8080"}, ports), invalid: []string{ProxyProtocol}},
 		{name: "certificate", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "443"}, ports), want: with(func(s *Spec) {

@@ -122,6 +122,7 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
 	spec.PredecessorAddress = p.predecessorAddress()
+	p.elsewhere()
 	p.unknown()
 	spec.Warnings = p.warnings
 	return spec, errors.Join(p.errs...)

@@ -1,0 +1,42 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// otherClouds are how the names of annotations begin by which other controllers configure load balancers.
+var otherClouds = []string{
+	"load-balancer.hetzner.cloud/", "loadbalancer.openstack.org/", "service.beta.kubernetes.io/openstack-", "service.beta.kubernetes.io/aws-load-balancer-",
+	"service.beta.kubernetes.io/azure-", "service.beta.kubernetes.io/do-loadbalancer-", "service.beta.kubernetes.io/scw-loadbalancer-",
+	"service.beta.kubernetes.io/oci-load-balancer-", "oci.oraclecloud.com/", "cloud.google.com/", "networking.gke.io/", "metallb.io/",
+	"metallb.universe.tf/", "kube-vip.io/",
+}
+
+// elsewhere warns of settings that stand where nobody reads them: among the labels, and as annotations of other clouds.
+func (p *parser) elsewhere() {
+	named := func(names map[string]string, prefixes ...string) (out []string) {
+		for name := range names {
+			if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+				out = append(out, name)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	warn := func(names []string, format string) {
+		if len(names) > 0 {
+			text := names[0]
+			if n := len(names) - 1; n > 0 {
+				text += fmt.Sprintf(" and %d more", n)
+			}
+			p.warnings = append(p.warnings, fmt.Sprintf(format, text))
+		}
+	}
+	warn(named(p.svc.Labels, family), "label %s has no effect: make it an annotation")
+	warn(named(p.svc.Annotations, otherClouds...), "annotation %s is another controller's and has no effect; those of csccm begin with "+Prefix)
+}
