@@ -468,7 +468,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 		"a Service asks for it": {
 			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
 		},
-		"a Service has it by tags alone": {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "db"), having(func(s *corev1.Service) {
+		"a Service has it by tags alone": {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "db", plan.TagAllocatedBy, plan.ManagedBy), having(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = nil
 		})}, ok, ""},
 		"of a Service, acquired by somebody else": {

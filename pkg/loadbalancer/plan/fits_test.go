@@ -295,6 +295,7 @@ func TestConsultAddressBook(t *testing.T) {
 		"the Service is the first":                      {address: untagged, claim: Claim{Holders: []Holder{own, far}}, shared: true},
 		"the tags decide between those of a namespace":  {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{open, far, own}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
 		"the tags come before who is first in the book": {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{own, far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
+		"the tags name a Service by its UID alone":      {address: tagged("far", ""), claim: Claim{Holders: []Holder{own, far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
 		"the Service's tags, others share it":           {address: mine, claim: Claim{Holders: []Holder{far}}, shared: true},
 		"tags of a Service that is gone":                {address: tagged("gone", "bank/old"), holder: "bank/old", guestOf: "bank", refused: true},
 		"tags of one that is gone, same namespace":      {address: tagged("gone", "shop/old"), holder: "shop/old"},

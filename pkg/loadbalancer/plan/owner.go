@@ -56,9 +56,12 @@ type Claim struct {
 // address, nil where none has it.
 func (c *Claim) Owner() (namespace string, decides *Holder) {
 	namespace = c.Tagged
+	tagged := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.UID == c.TaggedUID })
 	first := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.GuestOf == "" })
 	switch {
 	case namespace != "":
+	case tagged >= 0:
+		namespace = c.Holders[tagged].Namespace
 	case first >= 0:
 		namespace = c.Holders[first].Namespace
 	case len(c.Holders) > 0:
