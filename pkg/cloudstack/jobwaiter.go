@@ -20,7 +20,13 @@ const (
 	minPoll    = 200 * time.Millisecond // the shortest time between two polls of the process
 	maxPoll    = 2 * time.Second
 	pollGrowth = 1.3 // of the interval, by each poll that ends no job
+	longJob    = time.Minute
 )
+
+// longestPoll is the longest time between two polls for a job of an age: one that has run for long may never end.
+func longestPoll(age time.Duration) time.Duration {
+	return min(max(maxPoll, age/30), time.Minute)
+}
 
 // JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for one. It
 // makes at most one poll per minPoll and reads each result at most once. A query that ends its job is the read of its result.
@@ -49,6 +55,7 @@ type JobWaiter struct {
 type waitedJob struct {
 	id      string
 	seq     int
+	since   time.Time // when it was submitted
 	waiters map[chan outcome]struct{}
 	read    bool // somebody needs the result
 	asked   int  // how often it was found running by its own query
@@ -145,7 +152,7 @@ func (w *JobWaiter) join(a Await) chan outcome {
 	j, known := w.jobs[a.JobID]
 	if !known {
 		w.seq++
-		j = &waitedJob{id: a.JobID, seq: w.seq, waiters: map[chan outcome]struct{}{}}
+		j = &waitedJob{id: a.JobID, seq: w.seq, since: w.clock.Now().Add(-a.Age), waiters: map[chan outcome]struct{}{}}
 		w.jobs[a.JobID] = j
 	}
 	j.waiters[out] = struct{}{}
@@ -153,7 +160,12 @@ func (w *JobWaiter) join(a Await) chan outcome {
 	if known {
 		return out
 	}
-	w.interval = minPoll
+	switch {
+	case a.Age < longJob:
+		w.interval = minPoll
+	case len(w.jobs) == 1:
+		w.interval = longestPoll(a.Age)
+	}
 	soon := w.clock.Now().Add(*cmp.Or(a.Due, new(minPoll)))
 	if earliest := w.lastPoll.Add(minPoll); soon.Before(earliest) {
 		soon = earliest
@@ -244,8 +256,9 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // nobody waits any more, or another goroutine polls for those who do
 	}
-	if !ended {
-		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), maxPoll)
+	if !ended && len(jobs) > 0 {
+		youngest := slices.MaxFunc(jobs, func(a, b *waitedJob) int { return a.since.Compare(b.since) })
+		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), longestPoll(begun.Sub(youngest.since)))
 	}
 	if next := begun.Add(w.interval); w.nextPoll.After(next) || !w.nextPoll.After(begun) { // a new job may be due earlier
 		w.nextPoll = next

@@ -81,13 +81,14 @@ type promises struct {
 	lines    []string // the log
 	step     int      // the one that is played
 
-	protected map[string]holding // what is somebody else's, by id
-	kept      map[string]string  // keys of Services that keep an address, by its id
-	taken     map[string]bool    // addresses that operators have released, by id and by IP
-	visited   map[string]bool    // addresses on which operators have made something, by id
-	disowned  map[string]bool    // objects whose tags an operator has removed, by id
-	vanished  map[types.UID]bool // Services that went without their finalizer
-	forgotten map[types.UID]bool // Services whose records their owner has removed
+	protected  map[string]holding // what is somebody else's, by id
+	kept       map[string]string  // keys of Services that keep an address, by its id
+	taken      map[string]bool    // addresses that operators have released, by id and by IP
+	visited    map[string]bool    // addresses on which operators have made something, by id
+	disowned   map[string]bool    // objects whose tags an operator has removed, by id
+	finalizers map[types.UID]bool // Services that have one
+	vanished   map[types.UID]bool // Services that went without their finalizer
+	forgotten  map[types.UID]bool // Services whose records their owner has removed
 
 	asks  map[types.UID][]ask
 	names map[types.UID]string
@@ -100,8 +101,11 @@ type promises struct {
 
 func newPromises() promises {
 	return promises{
-		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{}, disowned: map[string]bool{},
-		vanished: map[types.UID]bool{}, forgotten: map[types.UID]bool{}, asks: map[types.UID][]ask{}, names: map[types.UID]string{},
+		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{},
+		disowned: map[string]bool{},
+		vanished: map[types.UID]bool{}, finalizers: map[types.UID]bool{}, forgotten: map[types.UID]bool{},
+		asks:  map[types.UID][]ask{},
+		names: map[types.UID]string{},
 		shown: map[types.UID]shown{}, jobs: map[string]*acquisition{}, open: map[string][]netip.Prefix{},
 	}
 }
@@ -209,7 +213,8 @@ func namedAddress(s *corev1.Service) string {
 // asked notes what an owner asks for.
 func (e *explorer) asked(s *corev1.Service) {
 	a := ask{
-		at: time.Now(), wants: wantsOne(s), ranges: rangesAsked(s), ports: map[string]bool{}, named: namedAddress(s), keep: yes(s, "keep-ip"),
+		at: time.Now(), wants: wantsOne(s), ranges: rangesAsked(s), ports: map[string]bool{}, named: namedAddress(s),
+		keep:  yes(s, "keep-ip"),
 		place: fmt.Sprint(yes(s, "internal"), annotated(s, "network"), annotated(s, "project")),
 	}
 	for _, p := range s.Spec.Ports {
@@ -326,7 +331,8 @@ func (r *reading) holdings() map[string]holding {
 	out := map[string]holding{}
 	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
 	for _, a := range r.addresses {
-		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT, a.tagsOfOthers())
+		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT,
+			a.tagsOfOthers())
 		for i := range a.rules {
 			x := &a.rules[i]
 			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
@@ -334,11 +340,13 @@ func (r *reading) holdings() map[string]holding {
 		}
 		for i := range a.firewall {
 			x := &a.firewall[i]
-			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v", x.Protocol, x.CIDRs)
+			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v", x.Protocol,
+				x.CIDRs)
 		}
 		for i := range a.forwards {
 			x := &a.forwards[i]
-			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol, x.PrivatePort, x.CIDRs)
+			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol, x.PrivatePort,
+				x.CIDRs)
 		}
 	}
 	for i := range r.acls {
@@ -494,6 +502,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 	if !ok || a.GetVerb() == "get" {
 		return
 	}
+	e.finalized(s)
 	ip := addressOf(s)
 	e.mu.Lock()
 	was := e.shown[s.UID]
@@ -513,6 +522,20 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 	e.note("Service %s shows %q in place of %q", keyOf(s), ip, was.ip)
 	if !moved {
 		e.breach(addressesStay, "", "Service %s showed %s and now %q", keyOf(s), was.ip, ip)
+	}
+}
+
+// finalized checks that no rule of a Service is left when the controller takes its finalizer away.
+func (e *explorer) finalized(s *corev1.Service) {
+	router := e.Router()
+	e.mu.Lock()
+	goes := e.finalizers[s.UID] && !servicehelpers.HasLBFinalizer(s) && !e.vanished[s.UID]
+	e.finalizers[s.UID] = servicehelpers.HasLBFinalizer(s)
+	e.mu.Unlock()
+	for i := range router.Rules {
+		if r := &router.Rules[i]; goes && strings.HasPrefix(r.Name, lbName(s.UID)) {
+			e.breach(nothingIsLeft, "finalizer", "Service %s loses it, and rule %s is there", keyOf(s), r.Name)
+		}
 	}
 }
 
@@ -675,7 +698,8 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	for uid := range e.names {
 		owner[lbName(uid)] = uid
 	}
-	add := func(uid types.UID, address netip.Addr, protocol string, port int, sources []netip.Prefix, filtered bool, by []simulator.RouterFilter) {
+	add := func(uid types.UID, address netip.Addr, protocol string, port int, sources []netip.Prefix, filtered bool,
+		by []simulator.RouterFilter) {
 		if len(sources) == 0 {
 			sources = everyone
 		}
@@ -742,7 +766,8 @@ func (e *explorer) watchAccess(command string) {
 	}
 	e.mu.Unlock()
 	for _, w := range found {
-		e.breach(accessNeverWidens, "", "after %s %s (%s) lets in %v; allowed are %v", command, w.key, e.names[w.uid], w.sources, w.allowed)
+		e.breach(accessNeverWidens, "", "after %s %s (%s) lets in %v; allowed are %v", command, w.key, e.names[w.uid],
+			w.sources, w.allowed)
 	}
 }
 
@@ -751,8 +776,8 @@ func within(outer, inner []netip.Prefix) bool {
 	return annotation.Contain(annotation.Strings(annotation.Aggregate(outer)), annotation.Strings(inner))
 }
 
-// mayEnter are the sources that the Service of a port lets in, now or some minutes ago; without one, those of all Services of
-// the port. e.mu is held.
+// mayEnter are the sources that the Service of a port lets in, now or some minutes ago; without one, those of all
+// Services of the port. e.mu is held.
 func (e *explorer) mayEnter(uid types.UID, port string) (out []netip.Prefix) {
 	for of, asks := range e.asks {
 		if uid != "" && of != uid {
@@ -831,8 +856,9 @@ func (e *explorer) quietHour() {
 	if w := slices.DeleteFunc(e.writes(), func(c string) bool { return c == "deleteTags" }); len(w) > 0 {
 		e.breach(quiet, w[0], "%s", strings.ReplaceAll(tally(w), "\n", ", "))
 	}
-	services, waiting := e.list(), 0
+	services, waiting, ports := e.list(), 0, 0
 	for _, s := range services {
+		ports += len(s.Spec.Ports)
 		if !isReady(s) {
 			waiting++
 		}
@@ -843,7 +869,7 @@ func (e *explorer) quietHour() {
 			calls = append(calls, c.Command)
 		}
 	}
-	if most := 17*(14+3*len(services)) + 60*waiting; len(calls) > most {
+	if most := 17*(14+3*len(services)+ports) + 60*waiting; len(calls) > most {
 		e.breach(budget, "calls", "%d calls in an hour with %d Services, %d of them not ready, in place of %d: %s",
 			len(calls), len(services), waiting, most, strings.ReplaceAll(tally(calls), "\n", ", "))
 	}
@@ -870,7 +896,8 @@ func reconciled(s *corev1.Service) bool {
 	switch {
 	case c == nil:
 		return false
-	case c.Status == metav1.ConditionTrue, c.Reason == string(plan.ReasonNoHealthyNode), c.Reason == string(plan.ReasonDefaultACL):
+	case c.Status == metav1.ConditionTrue, c.Reason == string(plan.ReasonNoHealthyNode),
+		c.Reason == string(plan.ReasonDefaultACL):
 		return true
 	case c.Reason == string(plan.ReasonNoBackends):
 		return !strings.Contains(c.Message, "left as it is") && !strings.Contains(c.Message, "is in zone")
@@ -883,10 +910,13 @@ func contended(c *metav1.Condition) bool {
 	if c == nil {
 		return false
 	}
-	others := []plan.Reason{plan.ReasonPortTaken, plan.ReasonNotAllowed, plan.ReasonAddressUnavailable, plan.ReasonSourceRanges}
-	return slices.Contains(others, plan.Reason(c.Reason)) || slices.ContainsFunc([]string{"Maximum amount of resources", "Insufficient address capacity", "(code 532", "(code 535"}, func(text string) bool {
-		return strings.Contains(c.Message, text)
-	})
+	others := []plan.Reason{plan.ReasonPortTaken, plan.ReasonNotAllowed, plan.ReasonAddressUnavailable,
+		plan.ReasonSourceRanges}
+	return slices.Contains(others, plan.Reason(c.Reason)) ||
+		slices.ContainsFunc([]string{"Maximum amount of resources", "Insufficient address capacity", "(code 532",
+			"(code 535"}, func(text string) bool {
+			return strings.Contains(c.Message, text)
+		})
 }
 
 // plansNothing checks that csccm plan says nothing of Services that are ready.
@@ -1010,7 +1040,8 @@ func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 		for port := f.StartPort; port <= f.EndPort; port++ {
 			if !hasPort(users, f.Protocol, port) {
 				text := "firewall rule %s %d-%d %v on %s: nobody has port %d (%s)"
-				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port, f.Tags[plan.TagService])
+				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port,
+					f.Tags[plan.TagService])
 				break
 			}
 		}
@@ -1037,8 +1068,8 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 		return true
 	}
 	for _, job := range e.jobs {
-		if e.masks && job.id == a.ID && e.vanished[job.uid] {
-			return true // known: its Service vanished while nobody led, before the address had its tags
+		if job.id == a.ID && e.vanished[job.uid] && a.Tags[plan.TagCluster] == "" {
+			return true // the record went with the Service before the address had tags: nothing proves whose it is
 		}
 	}
 	return false
@@ -1132,8 +1163,8 @@ func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now read
 	}
 }
 
-// tenantsUseTheirs checks that Services use addresses of other namespaces only where a Service there shares them, and no more
-// addresses than their namespace may have.
+// tenantsUseTheirs checks that Services use addresses of other namespaces only where a Service there shares them, and
+// no more addresses than their namespace may have.
 func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now reading) {
 	held := map[string]map[string]bool{}
 	for _, s := range services {
@@ -1147,7 +1178,8 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		held[s.Namespace][ip] = true
 		foreign := []string{sourceNAT, foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 		if slices.Contains(foreign, ip) && e.setup.tenancy == "default" {
-			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when, keyOf(s), ip)
+			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when, keyOf(s),
+				ip)
 		}
 		for _, other := range services {
 			alien := addressOf(other) == ip && wantsOne(other) && isReady(other) && other.Namespace < s.Namespace
@@ -1155,7 +1187,8 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 				return addressOf(owner) == ip && admits(owner, s) && admits(owner, other)
 			})
 			if alien && !allowed {
-				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when, keyOf(s), keyOf(other), ip)
+				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when, keyOf(s),
+					keyOf(other), ip)
 			}
 		}
 	}
@@ -1237,7 +1270,8 @@ func (e *explorer) compareServices(was, is *corev1.Service) {
 	case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged):
 		// Here an address tells the network, and the project.
 	default:
-		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was), a.Message, b.Reason, b.Message)
+		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was), a.Message,
+			b.Reason, b.Message)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// history is a scenario that nobody wrote: lines that describe the world and the controller, and lines of steps, in the language
-// of pkg/testenv/script. See explorer.Do for the steps. A step that makes no sense at its time, because its Service is gone or
-// its node has left, does nothing, so that a history without some of its lines is a history, too.
+// history is a scenario that nobody wrote: lines that describe the world and the controller, and lines of steps, in the
+// language of pkg/testenv/script. See explorer.Do for the steps. A step that makes no sense at its time, because its
+// Service is gone or its node has left, does nothing, so that a history without some of its lines is a history, too.
 type history struct {
 	setup []string
 	steps []string
@@ -89,7 +89,8 @@ func generate(seed uint64) history {
 	for range 20 + g.IntN(41) {
 		h.steps = append(h.steps, strings.Split(g.choose(g.choices), "\n")...)
 		if g.chance(0.55) {
-			h.steps = append(h.steps, "wait "+g.of("0s", "50ms", "200ms", "300ms", "1s", "1s", "3s", "5s", "10s", "30s", "1m", "2m", "5m", "6m",
+			h.steps = append(h.steps, "wait "+g.of("0s", "50ms", "200ms", "300ms", "1s", "1s", "3s", "5s", "10s", "30s", "1m",
+				"2m", "5m", "6m",
 				"6m", "15m", "1h"))
 		}
 	}
@@ -106,7 +107,8 @@ func (g *generator) setup(seed uint64) []string {
 		world += " release:" + g.of("4.19", "4.19", "4.18", "4.20")
 	}
 	if g.chance(0.15) {
-		world += " deny:" + g.of(deniedTags, deniedTags, "listAsyncJobs", "listZones", "listNetworkACLLists", "listApis,listCapabilities")
+		world += " deny:" + g.of(deniedTags, deniedTags, "listAsyncJobs", "listZones", "listNetworkACLLists",
+			"listApis,listCapabilities")
 	}
 
 	g.nodes = exploredNodes[g.place]
@@ -143,13 +145,15 @@ func (g *generator) key() string { return g.of(g.keys...) }
 func (g *generator) node() string { return g.of(g.nodes...) }
 
 func (g *generator) ports() string {
-	return g.of("80", "80", "80,443", "80,81", "80-82", "443", "8080", "udp:53", "80,udp:53", "443,udp:443", "80,443,udp:443", "25", "80,82,84",
+	return g.of("80", "80", "80,443", "80,81", "80-82", "443", "8080", "udp:53", "80,udp:53", "443,udp:443",
+		"80,443,udp:443", "25", "80,82,84",
 		"8000-8006", "udp:53,udp:54", "8081", "53")
 }
 
 // ranges are lists of sources that overlap in many ways.
 func (g *generator) ranges() string {
-	return g.of("10.0.0.0/8", "10.0.0.0/8,192.168.0.0/16", "10.0.0.0/9", "10.128.0.0/9", "0.0.0.0/0", "192.168.1.7/32", "192.168.1.7/32,10.0.0.0/8",
+	return g.of("10.0.0.0/8", "10.0.0.0/8,192.168.0.0/16", "10.0.0.0/9", "10.128.0.0/9", "0.0.0.0/0", "192.168.1.7/32",
+		"192.168.1.7/32,10.0.0.0/8",
 		"192.168.0.0/16", "172.16.0.0/12,10.0.0.0/8", "10.1.0.0/16,10.2.0.0/16")
 }
 
@@ -170,7 +174,7 @@ func (g *generator) changesOfServices() []choice {
 			return g.of("+", "-") + g.of("80", "443", "81", "82", "8080", "25", "udp:53", "udp:443", "udp:80")
 		}),
 		text(4, "ports=", g.ports),
-		g.oneOf(3, "renode", "renode:80", "renode:443", "renode:53"),
+		g.oneOf(6, "renode", "renode", "renode:80", "renode:443", "renode:53"),
 		text(4, "ranges=", g.ranges),
 		text(5, "source-cidrs=", g.ranges),
 		g.oneOf(2, "ranges=", "-source-cidrs", "source-cidrs="),
@@ -184,7 +188,8 @@ func (g *generator) changesOfServices() []choice {
 		g.oneOf(4, "keep-ip=true", "-keep-ip"),
 		g.oneOf(3, "share-with=shop", "share-with=*", "-share-with", "share-with=default"),
 		g.oneOf(3, "hostname=lb.example.org", "-hostname"),
-		g.oneOf(4, "mode=direct", "mode=proxy", "mode=auto", "-mode", "-mode", "mode=direct direct-spread=2", "direct-spread=4"),
+		g.oneOf(4, "mode=direct", "mode=proxy", "mode=auto", "-mode", "-mode", "mode=direct direct-spread=2",
+			"direct-spread=4"),
 		g.oneOf(4, "policy=Local", "policy=Local", "policy=Cluster"),
 		g.oneOf(2, "affinity=ClientIP", "affinity=None"),
 		g.oneOf(5, "type=ClusterIP", "type=LoadBalancer", "type=LoadBalancer", "type=NodePort"),
@@ -197,7 +202,8 @@ func (g *generator) changesOfServices() []choice {
 	}
 	switch g.place {
 	case "vpc":
-		list = append(list, g.oneOf(10, "internal=true network=inner", "-internal -network", "network=inner", "network=tier", "-network"))
+		list = append(list, g.oneOf(10, "internal=true network=inner", "-internal -network", "network=inner",
+			"network=tier", "-network"))
 	case "project":
 		list = append(list, g.oneOf(8, "project=dev", "project=dev", "-project", "project=nowhere"))
 	}
@@ -225,7 +231,8 @@ func (g *generator) create() string {
 		words += " project=dev"
 	}
 	// A new Service has something to be served.
-	words = strings.NewReplacer("type=ClusterIP", "", "type=NodePort", "", "no-status", "", "no-annotations", "").Replace(words)
+	words = strings.NewReplacer("type=ClusterIP", "", "type=NodePort", "", "no-status", "", "no-annotations",
+		"").Replace(words)
 	return strings.Join(strings.Fields("service "+g.key()+" "+g.ports()+" "+words), " ")
 }
 
@@ -251,9 +258,13 @@ func (g *generator) byOwners() []choice {
 		line(7, "deletes %s", g.key),
 		line(3, "vanish %s", g.key),
 		line(2, "edit %s no-finalizers", g.key),
+		line(2, "edit %[1]s keep-ip=true\nwait 30s\ndeletes %[1]s", g.key),
+		line(2, "edit %[1]s ports=%[3]s address=${%[2]s}", g.key, g.key, g.some("8443", "9443", "udp:5353")),
+		line(1, "edit %s address=203.0.113.%s", g.key, g.some("10", "31", "41")), // of source NAT and others
 		{4, func() string {
 			key := g.key()
-			return g.of("deletes ", "vanish ") + key + "\nwait " + g.of("0s", "100ms", "1s", "1m") + "\nservice " + key + " " + g.ports()
+			return g.of("deletes ", "vanish ") + key + "\nwait " + g.of("0s", "100ms", "1s", "1m") + "\nservice " + key + " " +
+				g.ports()
 		}},
 		// A port moves from one Service to another.
 		line(2, "edit %[1]s -%[3]s\nedit %[2]s +%[3]s address=${%[1]s}", g.key, g.key, g.some("80", "443")),
@@ -299,7 +310,8 @@ func (g *generator) byOperators() []choice {
 		line(3, "by-hand deleteLoadBalancerRule id=rule:%s:%s", g.key, g.some("80", "443", "81")),
 		line(2, "by-hand deleteFirewallRule id=firewall:%s:%s", g.key, g.some("80", "443", "53")),
 		line(2, "by-hand deletePortForwardingRule id=forward:%s:%s", g.key, g.some("53", "443", "80")),
-		line(2, "by-hand removeFromLoadBalancerRule id=rule:%s:%s virtualmachineids=vm:%s", g.key, g.some("80", "443"), g.node),
+		line(2, "by-hand removeFromLoadBalancerRule id=rule:%s:%s virtualmachineids=vm:%s", g.key, g.some("80", "443"),
+			g.node),
 		line(2, "by-hand deleteTags resourcetype=PublicIpAddress resourceids=address:%s", g.key),
 		line(1, "by-hand deleteTags resourcetype=LoadBalancer resourceids=rule:%s:80", g.key),
 		line(1, "by-hand deleteTags resourcetype=FirewallRule resourceids=firewall:%s:80", g.key),
@@ -307,7 +319,8 @@ func (g *generator) byOperators() []choice {
 		line(3, "release %s", g.key),
 		{4, func() string { return g.making("", "releases") }},
 		{2, func() string {
-			return g.making("by-hand createLoadBalancerRule name=by-hand algorithm=roundrobin openfirewall=false privateport=80 "+
+			return g.making("by-hand createLoadBalancerRule name=by-hand algorithm=roundrobin openfirewall=false "+
+				"privateport=80 "+
 				"publicport="+g.of("9000", "9001")+" publicipid=address:"+g.key(), "deleteLoadBalancerRule")
 		}},
 		{2, func() string {
@@ -316,7 +329,8 @@ func (g *generator) byOperators() []choice {
 		}},
 		{2, func() string {
 			return g.making("by-hand createPortForwardingRule protocol=tcp privateport=22 openfirewall=false "+
-				"publicport="+g.of("9200", "9201")+" ipaddressid=address:"+g.key()+" virtualmachineid=vm:"+g.of("w5", "v1"), "deletePortForwardingRule")
+				"publicport="+g.of("9200", "9201")+" ipaddressid=address:"+g.key()+" virtualmachineid=vm:"+g.of("w5", "v1"),
+				"deletePortForwardingRule")
 		}},
 		{2, func() string {
 			if len(g.byHand) == 0 {
@@ -326,13 +340,14 @@ func (g *generator) byOperators() []choice {
 		}},
 	}
 	if g.place == "vpc" {
-		list = append(list, line(2, "acl-list %s %s", g.some("tier", "inner"), g.some("acl-1", "acl-2", "default_allow", "default_deny")))
+		list = append(list, line(2, "acl-list %s %s", g.some("tier", "inner"),
+			g.some("acl-1", "acl-2", "default_allow", "default_deny")))
 	}
 	return list
 }
 
-// making is a step in which an operator makes something that gets a name. Without a command it is an address, maybe one that was
-// a Service's a moment ago.
+// making is a step in which an operator makes something that gets a name. Without a command it is an address, maybe one
+// that was a Service's a moment ago.
 func (g *generator) making(step, undo string) string {
 	name := fmt.Sprintf("F%d", len(g.byHand)+1)
 	if step != "" {
@@ -341,7 +356,8 @@ func (g *generator) making(step, undo string) string {
 	}
 	g.byHand = append(g.byHand, "release "+name)
 	key := g.key()
-	return g.of("acquire "+name, "acquire "+name+" "+g.of("203.0.113.60", "203.0.113.61"), "release "+key+"\nacquire "+name+" ${"+key+"}")
+	return g.of("acquire "+name, "acquire "+name+" "+g.of("203.0.113.60", "203.0.113.61"),
+		"release "+key+"\nacquire "+name+" ${"+key+"}")
 }
 
 // ofProcesses are what happens to the controller.
@@ -363,7 +379,8 @@ func (g *generator) ofFaults() []choice {
 	return []choice{
 		{18, func() string { return "fault " + g.choose(g.commands) }},
 		g.oneOf(6, "heal"),
-		line(8, "kill call %s %s %s", func() string { return fmt.Sprint(1 + g.IntN(12)) }, when, g.some("0s", "5s", "1m", "20m")),
+		line(8, "kill call %s %s %s", func() string { return fmt.Sprint(1 + g.IntN(12)) }, when,
+			g.some("0s", "5s", "1m", "20m")),
 		line(3, "kill write %s %s %s", number, when, g.some("0s", "5s", "1m")),
 		line(3, "kill kube %s %s %s", number, when, g.some("0s", "5s", "1m")),
 		line(2, "outage %s", g.some("5s", "1m", "5m", "20m")),
@@ -376,12 +393,17 @@ func (g *generator) ofFaults() []choice {
 
 // faults are the faults of CloudStack.
 func (g *generator) faults() []choice {
-	write := g.some("associateIpAddress", "disassociateIpAddress", "createLoadBalancerRule", "deleteLoadBalancerRule", "updateLoadBalancerRule",
-		"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createTags", "deleteTags",
-		"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "createNetworkACL", "deleteNetworkACL",
+	write := g.some("associateIpAddress", "disassociateIpAddress", "createLoadBalancerRule", "deleteLoadBalancerRule",
+		"updateLoadBalancerRule",
+		"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createTags",
+		"deleteTags",
+		"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "createNetworkACL",
+		"deleteNetworkACL",
 		"createLBStickinessPolicy", "createLoadBalancer", "deleteLoadBalancer")
-	read := g.some("listPublicIpAddresses", "listLoadBalancerRules", "listFirewallRules", "listPortForwardingRules", "listVirtualMachines",
-		"listNetworks", "queryAsyncJobResult", "listAsyncJobs", "listNetworkACLs", "listLoadBalancers", "listLoadBalancerRuleInstances",
+	read := g.some("listPublicIpAddresses", "listLoadBalancerRules", "listFirewallRules", "listPortForwardingRules",
+		"listVirtualMachines",
+		"listNetworks", "queryAsyncJobResult", "listAsyncJobs", "listNetworkACLs", "listLoadBalancers",
+		"listLoadBalancerRuleInstances",
 		"listLBStickinessPolicies", "listTags", "listProjects", "listApis")
 	often := func() string {
 		if g.chance(0.2) {
@@ -396,8 +418,9 @@ func (g *generator) faults() []choice {
 		line(3, "%s:cut-before:%s", write, often),
 		line(6, "%s:job-fails:%s", write, often),
 		line(3, "%s:router-refuses:%s", write, often),
-		// known: an acquisition that never ends blocks its Service, and the deletion of it.
-		line(1, "%s:job-never-ends:count=1", g.some("createLoadBalancerRule", "assignToLoadBalancerRule", "createFirewallRule", "createTags")),
+		line(1, "%s:job-never-ends:count=1", g.some("associateIpAddress", "createLoadBalancerRule",
+			"assignToLoadBalancerRule",
+			"createFirewallRule", "createTags")),
 		line(3, "%s:delay:%s,delay=%s", write, often, g.some("3s", "20s", "70s", "130s")),
 		line(2, "%s:restart:count=1,delay=%s", write, g.some("1s", "30s")),
 		line(4, "%s:error:%s,code=%s,text=injected", read, often, g.some("530", "431", "503", "401", "432")),

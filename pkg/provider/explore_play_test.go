@@ -45,6 +45,7 @@ import (
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
@@ -157,11 +158,13 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	}
 	cloud := testenv.New(t, e.setup.world, e.setup.Options)
 	e.account = account{
-		Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: e.place == "vpc",
+		Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"),
+		vpc: e.place == "vpc",
 	}
 	e.react("*", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Event{}, nil })
 	for _, ip := range []string{forwardedIP, wideFirewallIP} {
-		_, err := e.hand("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport", "2222", "privateport", "2222",
+		_, err := e.hand("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport",
+			"2222", "privateport", "2222",
 			"virtualmachineid", e.machine("w5").ID, "openfirewall", "false")
 		require.NoError(t, err)
 	}
@@ -203,7 +206,8 @@ func (e *explorer) runSecondCluster() {
 	node := map[string]string{"net": "w5", "vpc": "v1"}[e.place]
 	_, err := second.kube.CoreV1().Nodes().Create(e.t.Context(), nodesNamed(node)[0], metav1.CreateOptions{})
 	require.NoError(e.t, err)
-	second.create("default/a", []int{80}, withUDP(53))
+	second.create("default/a", []int{80}, withUDP(53),
+		annotate(annotation.DirectSpread, "1")) // within the limits of all tenancies
 	l := e.run(second.kube, map[string]string{"cluster-id": "second"}, "")
 	e.t.Cleanup(l.stop)
 	time.Sleep(10 * time.Minute)
@@ -321,7 +325,8 @@ func (e *explorer) pass(d time.Duration) {
 const mostCalls = 60_000
 
 // around is a call of a process to CloudStack.
-func (e *explorer) around(l *life, own bool, form url.Values, send func() (*http.Response, error)) (res *http.Response, err error) {
+func (e *explorer) around(l *life, own bool, form url.Values,
+	send func() (*http.Response, error)) (res *http.Response, err error) {
 	command := form.Get("command")
 	time.Sleep(turn(command, parameters(form)))
 	if e.calls.Add(1) > mostCalls {
@@ -345,8 +350,8 @@ func (e *explorer) around(l *life, own bool, form url.Values, send func() (*http
 	return res, err
 }
 
-// turn is a delay of less than a millisecond that depends on the content of a call or an event: what happens at the same time
-// happens in the same order in each replay, however goroutines are scheduled.
+// turn is a delay of less than a millisecond that depends on the content of a call or an event: what happens at the
+// same time happens in the same order in each replay, however goroutines are scheduled.
 func turn(content ...string) time.Duration {
 	h := fnv.New32a()
 	for _, c := range content {
@@ -360,7 +365,8 @@ func parameters(form url.Values) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(form)) {
 		switch strings.ToLower(k) {
-		case "command", "response", "apikey", "signature", "signatureversion", "expires", "listall", "page", "pagesize", "customjobid":
+		case "command", "response", "apikey", "signature", "signatureversion", "expires", "listall", "page", "pagesize",
+			"customjobid":
 		default:
 			out = append(out, k+"="+form.Get(k))
 		}
@@ -400,7 +406,8 @@ func (e *explorer) play(steps []script.Step) {
 // errSenseless is the error of a step that makes no sense at its time.
 var errSenseless = errors.New("it makes no sense now")
 
-// Do implements script.Driver. A step that makes no sense at its time does nothing. Besides steps of player.Do, there are:
+// Do implements script.Driver. A step that makes no sense at its time does nothing. Besides steps of player.Do, there
+// are:
 //
 //	renode, renode:80                  a change of a Service: other node ports for all its ports, or one
 //	deploy w1                          a new VM
@@ -734,11 +741,13 @@ func (e *explorer) apply(s, was *corev1.Service, words []string) error {
 		}
 		plain = append(plain, w)
 	}
-	err := script.Change(s, plain, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+	err := script.Change(s, plain, func(protocol corev1.Protocol, number int32,
+		old *corev1.ServicePort) corev1.ServicePort {
 		if old != nil {
 			return *old
 		}
-		return corev1.ServicePort{Name: strings.ToLower(fmt.Sprintf("%c%d", protocol[0], number)), Protocol: protocol, Port: number}
+		return corev1.ServicePort{Name: strings.ToLower(fmt.Sprintf("%c%d", protocol[0], number)), Protocol: protocol,
+			Port: number}
 	})
 	if err != nil {
 		return err
@@ -829,7 +838,8 @@ func (e *explorer) ofNode(s *script.Step) error {
 	case s.Verb == "ready" && (vm == nil || vm.State != "Running" || !isVMOf(n, vm)):
 		return errSenseless // there is no kubelet
 	case s.Verb == "untaint":
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "ToBeDeletedByClusterAutoscaler" })
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == "ToBeDeletedByClusterAutoscaler" })
 	case s.Verb != "taint" || !tainted(n, s.Word(1)):
 		changeNode(s.Verb, s.Words[1:]...)(n)
 	}
@@ -871,11 +881,14 @@ func (e *explorer) deploy(name string) error {
 	pairs := []string{"name", name, "zoneid", zone, "serviceofferingid", offering, "templateid", template}
 	switch name[0] {
 	case 'p':
-		pairs = append(pairs, "networkids", e.networkID("project-net"), "ipaddress", "10.1.9.2"+name[1:], "projectid", projectID)
+		pairs = append(pairs, "networkids", e.networkID("project-net"), "ipaddress", "10.1.9.2"+name[1:], "projectid",
+			projectID)
 	case 'x':
-		pairs = append(pairs, "networkids", e.networkID("tier")+","+e.networkID("inner"), "account", "k8s", "domainid", domain)
+		pairs = append(pairs, "networkids", e.networkID("tier")+","+e.networkID("inner"), "account", "k8s", "domainid",
+			domain)
 	default:
-		pairs = append(pairs, "networkids", e.networkID("k8s-net"), "ipaddress", "10.1.1.2"+name[1:], "account", "k8s", "domainid", domain)
+		pairs = append(pairs, "networkids", e.networkID("k8s-net"), "ipaddress", "10.1.1.2"+name[1:], "account", "k8s",
+			"domainid", domain)
 	}
 	_, err := e.hand("deployVirtualMachine", pairs...)
 	return err
@@ -977,7 +990,8 @@ func (e *explorer) ofOperator(s *script.Step) error {
 		pairs, ids = append(pairs, key, id), append(ids, id)
 	}
 	making := strings.HasPrefix(words[0], "create")
-	own := slices.ContainsFunc(slices.Collect(maps.Values(e.byHand)), func(id string) bool { return slices.Contains(ids, id) })
+	own := slices.ContainsFunc(slices.Collect(maps.Values(e.byHand)),
+		func(id string) bool { return slices.Contains(ids, id) })
 	switch {
 	case own:
 		e.unprotect(ids...)
@@ -1006,8 +1020,8 @@ func (e *explorer) ofOperator(s *script.Step) error {
 	return err
 }
 
-// refer is the id of an object: address:KEY, rule:KEY:80, firewall:KEY:80, forward:KEY:53, acl-item:KEY, vm:w1. Other text is
-// itself; nothing is returned for what is not there.
+// refer is the id of an object: address:KEY, rule:KEY:80, firewall:KEY:80, forward:KEY:53, acl-item:KEY, vm:w1. Other
+// text is itself; nothing is returned for what is not there.
 func (e *explorer) refer(text string) string {
 	kind, name, _ := strings.Cut(text, ":")
 	name, port, _ := strings.Cut(name, ":")

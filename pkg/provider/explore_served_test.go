@@ -38,7 +38,8 @@ type wish struct {
 
 func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 	w := &wish{
-		explorer: e, when: when, svc: s, ranges: rangesAsked(s), rules: map[int]string{}, forwards: map[string]int{}, internal: yes(s, "internal"),
+		explorer: e, when: when, svc: s, ranges: rangesAsked(s), rules: map[int]string{}, forwards: map[string]int{},
+		internal: yes(s, "internal"),
 	}
 	w.deny = len(w.ranges) == 0
 	algorithm := annotated(s, "algorithm")
@@ -51,7 +52,9 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 	}
 	mode, proxy := cmp.Or(annotated(s, "mode"), e.setup.config["lb-mode"], "auto"), annotated(s, "proxy-protocol")
 	for _, p := range s.Spec.Ports {
-		udp := slices.ContainsFunc(s.Spec.Ports, func(o corev1.ServicePort) bool { return o.Protocol == corev1.ProtocolUDP && o.Port == p.Port })
+		udp := slices.ContainsFunc(s.Spec.Ports, func(o corev1.ServicePort) bool {
+			return o.Protocol == corev1.ProtocolUDP && o.Port == p.Port
+		})
 		if mode == "direct" || mode == "auto" && !w.internal && udp {
 			w.forwards[portKey(string(p.Protocol), int(p.Port))] = int(p.NodePort)
 			continue
@@ -109,7 +112,8 @@ func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 // nodesWithEndpoints are the nodes with ready endpoints, or for lack of any those with ending ones.
 func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
 	ready, ending := map[string]bool{}, map[string]bool{}
-	list, err := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).Get(context.Background(), s.Name+"-1", metav1.GetOptions{})
+	list, err := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).Get(context.Background(), s.Name+"-1",
+		metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
@@ -181,7 +185,8 @@ func (w *wish) owns(name string) bool {
 // status checks what the Service shows.
 func (w *wish) status() {
 	ingress := w.svc.Status.LoadBalancer.Ingress
-	if len(ingress) != 1 || len(ingress[0].Ports) != len(w.svc.Spec.Ports) || ingress[0].Hostname != annotated(w.svc, "hostname") {
+	if len(ingress) != 1 || len(ingress[0].Ports) != len(w.svc.Spec.Ports) ||
+		ingress[0].Hostname != annotated(w.svc, "hostname") {
 		w.wrong("status", "it is %v", w.svc.Status.LoadBalancer)
 		return
 	}
@@ -210,7 +215,8 @@ func (w *wish) publicRules(a *addressSnapshot) map[int]string {
 		if !w.owns(r.Name) {
 			continue
 		}
-		rules[r.PublicPort] = fmt.Sprintf("to %d %s %s %v", r.PrivatePort, cmp.Or(r.Protocol, "tcp"), r.Algorithm, a.members[r.ID])
+		rules[r.PublicPort] = fmt.Sprintf("to %d %s %s %v", r.PrivatePort, cmp.Or(r.Protocol, "tcp"), r.Algorithm,
+			a.members[r.ID])
 		if !w.deny && !annotation.SameRanges(r.CIDRs, annotation.Strings(w.ranges)) {
 			w.wrong("ranges of a rule", "port %d lets in %v in place of %v", r.PublicPort, r.CIDRs, w.ranges)
 		}
@@ -231,7 +237,8 @@ func (w *wish) sticky(r *cloudstack.LoadBalancerRule) {
 	}
 	want := map[string]string{"source": "SourceBased ", "lb-cookie": "LbCookie "}[annotated(w.svc, "stickiness")]
 	expire, _ := strings.CutPrefix(annotated(w.svc, "stickiness-options"), "expire=")
-	if !strings.HasPrefix(have, want) || want == "" && have != "" || want == "SourceBased " && expire != "" && have != want+expire {
+	if !strings.HasPrefix(have, want) || want == "" && have != "" || want == "SourceBased " && expire != "" &&
+		have != want+expire {
 		w.wrong("stickiness", "port %d has %q in place of %q", r.PublicPort, have, want+expire)
 	}
 }
@@ -258,7 +265,8 @@ func (w *wish) forwarded(a *addressSnapshot) {
 		for i := range list {
 			f := &list[i]
 			if f.PrivatePort != nodePort || !slices.Contains(w.members, f.VMName) {
-				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort, f.VMName, nodePort, w.members)
+				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort, f.VMName,
+					nodePort, w.members)
 			}
 			sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
 		}
@@ -289,7 +297,8 @@ func (w *wish) opened(a *addressSnapshot) {
 			}
 		}
 		if !annotation.SameRanges(annotation.Strings(sources), annotation.Strings(w.ranges)) {
-			w.wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol, annotation.Aggregate(sources), w.ranges)
+			w.wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol, annotation.Aggregate(sources),
+				w.ranges)
 		}
 	}
 }

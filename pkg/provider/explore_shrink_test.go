@@ -21,12 +21,18 @@ func shrink(h history, fails func(history) bool) history {
 	h.steps = fewer(h.steps, len(h.steps)/2, func(steps []string) bool { return again(history{h.setup, steps}) })
 	h.setup = fewer(h.setup, 1, func(setup []string) bool { return again(history{setup, h.steps}) })
 	for i := range h.setup {
-		h.setup[i] = fewerWords(h.setup[i], 2, func(line string) bool { return again(history{replaced(h.setup, i, line), h.steps}) })
+		h.setup[i] = fewerWords(h.setup[i], 2, func(line string) bool {
+			return again(history{replaced(h.setup, i, line),
+				h.steps})
+		})
 	}
 	for i := range h.steps {
 		switch verb, _, _ := strings.Cut(h.steps[i], " "); verb {
 		case "service", "edit":
-			h.steps[i] = fewerWords(h.steps[i], 3, func(line string) bool { return again(history{h.setup, replaced(h.steps, i, line)}) })
+			h.steps[i] = fewerWords(h.steps[i], 3, func(line string) bool {
+				return again(history{h.setup,
+					replaced(h.steps, i, line)})
+			})
 		}
 	}
 	return h
@@ -51,7 +57,10 @@ func fewer(list []string, size int, fails func([]string) bool) []string {
 func fewerWords(line string, first int, fails func(string) bool) string {
 	words := strings.Fields(line)
 	first = min(first, len(words))
-	rest := fewer(words[first:], 1, func(rest []string) bool { return fails(strings.Join(slices.Concat(words[:first], rest), " ")) })
+	rest := fewer(words[first:], 1, func(rest []string) bool {
+		return fails(strings.Join(slices.Concat(words[:first],
+			rest), " "))
+	})
 	return strings.Join(slices.Concat(words[:first], rest), " ")
 }
 

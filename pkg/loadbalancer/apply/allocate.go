@@ -116,7 +116,7 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	due, now := usually(cmdAssociate), id != ""
-	job, err := a.alone(ctx, w, p.JobID, cloudstack.Await{Command: cmdAssociate, Due: &due}, func() (cloudstack.Submitted, error) {
+	job, err := a.alone(ctx, w, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: a.Clock.Since(p.Since), Due: &due}, func() (cloudstack.Submitted, error) {
 		return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
 	})
 	if id == "" && job != nil {

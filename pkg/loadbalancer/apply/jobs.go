@@ -143,6 +143,7 @@ func (a *Applier) follow(ctx context.Context, m *Memory, j *job, await cloudstac
 			}
 			err := j.err
 			j.late.Store(&err)
+			await.Age = a.Clock.Since(j.submitted)
 		}
 	}()
 }
@@ -171,7 +172,7 @@ func (a *Applier) alone(ctx context.Context, w *Work, key string, await cloudsta
 		if err != nil {
 			return nil, err
 		}
-		j = &job{command: await.Command, id: submitted.JobID, submitted: a.Clock.Now()}
+		j = &job{command: await.Command, id: submitted.JobID, submitted: a.Clock.Now().Add(-await.Age)}
 		if w.Memory.alone == nil {
 			w.Memory.alone = map[string]*job{}
 		}

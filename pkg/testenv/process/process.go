@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process is a process of the controller as a test treats it: it is killed at one of its calls or fenced, the API
-// server fails its writes, and it learns of changes late. Several processes may use one API server.
+// Package process is a process of the controller as a test treats it: it is killed at one of its calls or fenced, the
+// API server fails its writes, and it learns of changes late. Several processes may use one API server.
 package process
 
 import (
@@ -117,8 +117,8 @@ func (p *Process) WriteGate() (func(), error) {
 	return func() {}, nil
 }
 
-// DieAt makes the n-th call that counts the last one of the process. With after, that call arrives and its answer does not.
-// Calls of the API server are called "kube VERB RESOURCE". 0 for n spares the process.
+// DieAt makes the n-th call that counts the last one of the process. With after, that call arrives and its answer does
+// not. Calls of the API server are called "kube VERB RESOURCE". 0 for n spares the process.
 func (p *Process) DieAt(counts func(call string) bool, n int, after bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,8 @@ func (p *Process) fails(a clienttesting.Action, write bool, ways ...Failure) err
 	p.failures--
 	switch p.failure {
 	case Conflict:
-		return apierrors.NewConflict(schema.GroupResource{Resource: a.GetResource().Resource}, "injected", errors.New("injected"))
+		return apierrors.NewConflict(schema.GroupResource{Resource: a.GetResource().Resource}, "injected",
+			errors.New("injected"))
 	case Lost:
 		return apierrors.NewTimeoutError("injected", 1)
 	default:

@@ -108,6 +108,9 @@ func drift(e *env) string {
 	}
 	e.event("web", "DriftRepaired")
 	e.remove("web")
+	if e.vpcID != "" {
+		e.remove("forwarded")
+	}
 	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", ")
 }
 
@@ -148,6 +151,7 @@ func (e *env) damages(ip string) [][]damage {
 		}}), released}
 	}
 	old := e.aclID
+	e.served("forwarded", "7000", "mode=direct", "direct-spread=1") // only what is forwarded passes the tier's ACL list
 	return [][]damage{append(all, damage{"ACL item deleted", func() {
 		items := e.acl(e.aclID)
 		must.Be(len(items) > 0, "no item lets anybody in")
@@ -164,10 +168,10 @@ func (e *env) damages(ip string) [][]damage {
 	}}}, released}
 }
 
-// aclOpen checks that the tier's list lets annotation.Anyone reach the Service's ports.
+// aclOpen checks that the tier's list lets annotation.Anyone reach the ports of the Service that is forwarded.
 func (e *env) aclOpen() {
 	items := e.acl(e.aclID)
-	for _, p := range e.get("web").Spec.Ports {
+	for _, p := range e.get("forwarded").Spec.Ports {
 		// CloudStack's ACL is for the public port or for the node port, as the controller has it: either is enough here.
 		open := slices.ContainsFunc(items, func(i cloudstack.NetworkACL) bool {
 			return i.StartPort <= int(p.NodePort) && int(p.NodePort) <= i.EndPort || i.StartPort <= int(p.Port) && int(p.Port) <= i.EndPort
