@@ -20,18 +20,19 @@ import (
 // freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
 const freshAge = 5 * time.Second
 
-// ErrStale means that a refusal would rest on nodes that were read minutes ago: a NIC may have been added since. Reconcile has done
-// nothing, and is called again with nodes just read.
+// ErrStale means that a refusal would rest on nodes that were read minutes ago: a NIC may have been added since.
+// Reconcile has done nothing, and is called again with nodes just read.
 var ErrStale = errors.New("the nodes have to be read again")
 
-// desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request that is Fresh.
+// desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request
+// that is Fresh.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	maxAge := time.Duration(0)
-	if t.fresh {
+	if t.req.Fresh {
 		maxAge = freshAge
 	}
 	refusal, outside, err := r.desireAt(ctx, t, maxAge)
-	if err == nil && !t.fresh && (refusal != nil || len(outside) > 0) {
+	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
 		return ErrStale
 	}
 	switch {
@@ -128,8 +129,8 @@ func (r *Reconciler) limits(t *task) plan.Limits {
 	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
 }
 
-// leavesACL reports whether a network ACL list is left alone: by a setting, or as the role may not list its items. Where the
-// role could before, the Service's items are known, and removed by their ids.
+// leavesACL reports whether a network ACL list is left alone: by a setting, or as the role may not list its items.
+// Where the role could before, the Service's items are known, and removed by their ids.
 func (r *Reconciler) leavesACL(t *task, list string) bool {
 	known := slices.ContainsFunc(t.ACLs, func(l plan.ACL) bool { return l.ListID == list })
 	return r.options.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
@@ -138,9 +139,9 @@ func (r *Reconciler) leavesACL(t *task, list string) bool {
 // forwardCommands are the commands that forwarding ports needs.
 var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "listPortForwardingRules"}
 
-// missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that cannot
-// be found out. It is asked for before the first Service that forwards ports gets an address; one that is missing is asked for
-// again when the answer is older than maxAge, except where that is zero.
+// missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that
+// cannot be found out. It is asked for before the first Service that forwards ports gets an address; one that is
+// missing is asked for again when the answer is older than maxAge, except where that is zero.
 func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duration) string {
 	unlock, err := r.asking.Lock(ctx, cmdListAPIs) // the answer is large
 	if err != nil {
@@ -170,8 +171,8 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 	return ""
 }
 
-// oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are served by
-// the same nodes, and a list of a thousand of them is kept as long as its Service.
+// oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are
+// served by the same nodes, and a list of a thousand of them is kept as long as its Service.
 func (r *Reconciler) oneCopy(list []string) []string {
 	key := strings.Join(list, " ")
 	if known, ok := r.members.Get(key); ok {
@@ -203,13 +204,13 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 	return n, nil
 }
 
-func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.grants.MaxKept >= 0 }
+func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKept >= 0 }
 
 // reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
 // is one too many for its namespace. An empty address is one that is about to be acquired. The tags are those of the address.
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
-	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.grants.MaxAddresses, 0
+	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.req.Grants.MaxAddresses, 0
 	uses := address != "" && slices.ContainsFunc(r.options.Book.Claim(address, "").Holders, func(h plan.Holder) bool { return h.UID == t.Service.UID })
 	if !uses && (keeps || limit >= 0) {
 		var err error
@@ -221,29 +222,29 @@ func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags 
 	case keeps && t.Lacks(cmdCreateTags):
 		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
-	case keeps && kept >= t.grants.MaxKept:
+	case keeps && kept >= t.req.Grants.MaxKept:
 		return refuse(t.keptTooMany(kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
 	case limit >= 0:
 		limit = max(0, limit-kept)
 	}
 	switch held, err := r.options.Book.Reserve(t.Service.UID, address, tags, limit); {
 	case errors.Is(err, ErrTooMany):
-		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.grants.MaxAddresses),
+		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.req.Grants.MaxAddresses),
 			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
 	case err != nil:
 		return err
 	}
 
 	ports := len(t.Service.Ports)
-	if held, ok := r.options.Book.ReservePorts(t.Service.UID, ports, t.grants.MaxAllPorts); !ok {
+	if held, ok := r.options.Book.ReservePorts(t.Service.UID, ports, t.req.Grants.MaxAllPorts); !ok {
 		return refuse(fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in all (tenancy.limits.maxPortsPerNamespace)",
-			t.Service.Namespace, held, ports, t.grants.MaxAllPorts), "use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
+			t.Service.Namespace, held, ports, t.req.Grants.MaxAllPorts), "use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
 	}
 	return nil
 }
 
 func (t *task) keptTooMany(kept int) string {
-	return fmt.Sprintf("%s: addresses kept for namespace %s: %d, and %d are allowed (tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.grants.MaxKept)
+	return fmt.Sprintf("%s: addresses kept for namespace %s: %d, and %d are allowed (tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.req.Grants.MaxKept)
 }
 
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
@@ -268,7 +269,7 @@ func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) 
 	if err != nil {
 		return false, err
 	}
-	if counted && has+kept <= t.grants.MaxKept {
+	if counted && has+kept <= t.req.Grants.MaxKept {
 		return false, nil
 	}
 	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is not kept"})

@@ -38,7 +38,8 @@ type Options struct {
 	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
 	// is empty for the account's own resources. One that does not exist is a *cloudstack.Error of KindNotFound.
 	Project func(ctx context.Context, name string) (string, error)
-	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes old.
+	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes
+	// old.
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
 	// VMs are the ids of all VMs with a NIC in a network, and those of Nodes for the empty network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
@@ -77,22 +78,25 @@ type Request struct {
 	Fresh bool
 	// Preview only reads, and says what would be done.
 	Preview bool
-	Records apply.Store
-	Grants  plan.Grants
-	Notify  func(plan.Notice)
+	// Keep keeps up what a Service serves that is refused what it asks for: see plan.Kept. Without MembersKnown members
+	// stay as they are.
+	Keep, MembersKnown bool
+	Records            apply.Store
+	Grants             plan.Grants
+	Notify             func(plan.Notice)
 	// Memory is what is known of the Service; nil for nothing.
 	Memory *Memory
 	// Since means that what was read before is not trusted; whole lists that were begun since may be shared with other
 	// Services. With zero, what was read counts for a drift period.
 	Since time.Time
-	// Project is where an orphan was found, and AllACLs says that it may have items in network ACL lists that nothing else
-	// shows.
+	// Project is where an orphan was found, and AllACLs says that it may have items in network ACL lists that nothing
+	// else shows.
 	Project string
 	AllACLs bool
 }
 
-// place names something that a project shows and that only the place shows in which a Service's objects were made: a VM in its
-// network, or the network itself; the VM of a Node if the network is not known.
+// place names something that a project shows and that only the place shows in which a Service's objects were made: a VM
+// in its network, or the network itself; the VM of a Node if the network is not known.
 func (o Options) place(ctx context.Context, project, network string) (string, error) {
 	if o.VMs != nil {
 		if vms, err := o.VMs(ctx, project, network); err != nil || len(vms) > 0 {

@@ -40,15 +40,15 @@ type Result struct {
 	// Freed means that an address or ports became free for other Services.
 	Freed bool
 
-	// Desired and Actual are what the plan was made of, as far as that is known. Pending is how many acquisitions had no known
-	// result.
+	// Desired and Actual are what the plan was made of, as far as that is known. Pending is how many acquisitions had
+	// no known result.
 	Desired *plan.Desired
 	Actual  *plan.Actual
 	Pending int
 }
 
-// Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what is
-// remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
+// Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what
+// is remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
 type Reconciler struct {
 	api       API
 	options   Options
@@ -81,8 +81,8 @@ func (r *Reconciler) Metrics() []prometheus.Collector {
 // applies reports whether plans are done in full.
 func (r *Reconciler) applies() bool { return r.options.Policy == plan.PolicyApply }
 
-// Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only when
-// nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
+// Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only
+// when nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
 // *cloudstack.Error; the next call goes on from where this one stopped.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
 	for range 3 {
@@ -103,12 +103,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 	return result, err
 }
 
-// work brings the Service to its desired state.
+// work brings the Service to its desired state, or keeps up what it serves.
 func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err error) {
 	if t.Desired.Absent {
 		t.mem.done, t.mem.tried = nil, nil
-	} else if err := r.desire(ctx, t); err != nil {
-		return result, err
+	} else if !t.req.Keep {
+		if err := r.desire(ctx, t); err != nil {
+			return result, err
+		}
 	}
 	defer func() {
 		result.Freed, result.Desired, result.Actual = t.work.Freed, &t.Desired, t.Actual
@@ -117,34 +119,35 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		}
 		switch {
 		case plan.Running(err) != nil: // what was done took effect, and so does the rest
-		case Lasting(err): // what was refused may be allowed by the time of the next attempt
+		case Lasting(err) && !t.req.Keep: // what was refused may be allowed by the time of the next attempt
 			t.mem.doubted, t.mem.whole = true, t.Whole
 		case err != nil: // what is remembered is not certain
 			t.Actual, t.mem.whole = nil, t.Whole
 		}
 	}()
+
 	result.Pending = len(t.Records.Pending)
-	if !t.preview {
+	if !t.req.Preview {
 		err = r.settle(ctx, t)
+	}
+	if err == nil && !t.req.Keep {
+		err = r.look(ctx, t)
+		t.BulkSince = time.Time{}
 	}
 	if err != nil {
 		return result, err
 	}
-	if err := r.look(ctx, t); err != nil {
-		return result, err
-	}
-	t.BulkSince = time.Time{}
 	// A second round when the first showed something new of the server, or proved ours what was of unknown origin.
 	for round := range 3 {
 		steps, err := r.plan(ctx, t)
 		result.Plan = append(result.Plan, steps...)
-		if t.preview && err == nil {
+		if t.req.Preview && err == nil {
 			err = t.Actual.Unread
 		}
-		if err != nil || t.preview {
+		if err != nil || t.req.Preview {
 			return result, err
 		}
-		if round == 0 {
+		if round == 0 && !t.req.Keep {
 			r.metrics.planned(steps)
 		}
 		r.noteDrift(t, steps)
@@ -153,15 +156,17 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		if err != nil {
 			return result, err
 		}
-		if t.work.Again {
+		if t.work.Again && !t.req.Keep {
 			if err := r.observe(ctx, t, false); err != nil {
 				return result, err
 			}
-		} else if len(steps) == 0 || !r.applies() {
+		} else if len(steps) == 0 || t.req.Keep || !r.applies() {
 			break
 		}
 	}
 	switch {
+	case t.req.Keep:
+		return result, t.Actual.Unread
 	case t.work.Again:
 		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
 	case t.Desired.Absent:
@@ -172,7 +177,8 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	return r.served(ctx, t, result)
 }
 
-// Lasting reports whether an error of Reconcile stays until something changes, and nothing is on its way because of the call.
+// Lasting reports whether an error of Reconcile stays until something changes, and nothing is on its way because of the
+// call.
 func Lasting(err error) bool {
 	if _, refused := errors.AsType[*plan.RefusalError](err); refused {
 		return true
@@ -187,42 +193,6 @@ func Lasting(err error) bool {
 	default:
 		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects" // a project was misspelt; other things just vanish
 	}
-}
-
-// Keep keeps up what a Service serves that is refused what it asks for: see plan.Kept. What became of acquisitions is settled.
-// Without membersKnown members stay as they are.
-func (r *Reconciler) Keep(ctx context.Context, req Request, membersKnown bool) (result Result, err error) {
-	if req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
-		return result, nil
-	}
-	t, err := r.newTask(ctx, req)
-	if err != nil {
-		return result, err
-	}
-	defer t.end()
-	defer func() {
-		if err != nil && plan.Running(err) == nil {
-			t.Actual = nil
-		}
-	}()
-
-	if !t.preview {
-		err = r.settle(ctx, t)
-	}
-	if err == nil {
-		result.Plan, err = r.planKept(ctx, t, membersKnown)
-	}
-	if err != nil || t.preview {
-		return result, err
-	}
-	if t.mem.tried != nil {
-		t.mem.tried.Add(result.Plan)
-	}
-	if err = r.apply(ctx, t, result.Plan); err == nil {
-		err = t.Actual.Unread
-	}
-	result.Done = len(t.work.Done)
-	return result, err
 }
 
 // settle completes what earlier syncs left running, as far as it has ended.
@@ -299,7 +269,8 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	return r.applier.Do(ctx, t.work, steps)
 }
 
-// noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
+// noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using
+// it.
 func (t *task) noteNoLongerAsked(ip string) {
 	if done := t.mem.done; done != nil && ip != "" && done.Address == ip && t.Desired.Address == "" {
 		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
@@ -324,7 +295,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 	if t.mem.done == nil || len(steps) == 0 {
 		return
 	}
-	if t.read {
+	if t.read && !t.req.Keep {
 		back, _ := plan.Plan(*t.mem.done, *t.Actual, r.limits(t))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))

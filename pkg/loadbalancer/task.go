@@ -43,11 +43,10 @@ type Memory struct {
 
 // task is one piece of work on one Service.
 type task struct {
-	observe.Query       // how to look, and with it the Service
-	fresh, preview bool // as in Request
-	grants         plan.Grants
-	since          time.Time // of the drift round: what was learned before is asked for again
-	mem            *Memory
+	observe.Query // how to look, and with it the Service
+	req           Request
+	since         time.Time // of the drift round: what was learned before is asked for again
+	mem           *Memory
 	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
@@ -67,10 +66,15 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
 	}
-	t := &task{mem: mem, fresh: req.Fresh, preview: req.Preview, grants: req.Grants, since: req.Since, Query: observe.Query{
+	t := &task{req: req, since: req.Since, mem: mem, Query: observe.Query{
 		Subject: &plan.Subject{
-			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP}, Actual: mem.actual,
-			Records: req.Spec.Records.Clone(), Book: r.options.Book, Clusters: r.options.ClusterIDs(), Notify: req.Notify,
+			Facts:    req.Facts,
+			Desired:  plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
+			Actual:   mem.actual,
+			Records:  req.Spec.Records.Clone(),
+			Book:     r.options.Book,
+			Clusters: r.options.ClusterIDs(),
+			Notify:   req.Notify,
 		},
 		Doubts: mem.doubts, Known: !mem.readAt.IsZero(), AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
@@ -102,7 +106,8 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	return t, err
 }
 
-// findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the project.
+// findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the
+// project.
 func (r *Reconciler) findProject(ctx context.Context, t *task) (moved bool, err error) {
 	has, err := r.observer.ProjectOf(ctx, t.Service.UID)
 	switch {
@@ -194,7 +199,8 @@ func (r *Reconciler) remembered(t *task) bool {
 	return t.Actual != nil && (r.options.DriftPeriod == 0 || r.options.Clock.Since(t.mem.readAt) < r.options.DriftPeriod)
 }
 
-// look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs proofs.
+// look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs
+// proofs.
 func (r *Reconciler) look(ctx context.Context, t *task) error {
 	if t.Desired.Absent {
 		if !r.young(t) {
@@ -241,6 +247,9 @@ func (r *Reconciler) prove(ctx context.Context, t *task) error {
 
 // plan plans from memory, and once more from a proving read when something would be released.
 func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
+	if t.req.Keep {
+		return r.planKept(ctx, t)
+	}
 	for {
 		t.Actual.Consult(r.options.Book, t.Service)
 		if refusal := plan.CheckCluster(*t.Actual, t.Clusters); refusal != nil {
@@ -259,7 +268,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
-		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.Network, t.grants), plan.CheckACL(t.Desired, *t.Actual, steps))
+		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.req.Grants), plan.Fits(t.Desired, target, t.Network, t.req.Grants), plan.CheckACL(t.Desired, *t.Actual, steps))
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -296,9 +305,9 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	}
 }
 
-// planKept plans for a Service that is refused what it asks for. It reads what the Service has unless that is remembered, and once
-// more before something is made.
-func (r *Reconciler) planKept(ctx context.Context, t *task, membersKnown bool) ([]plan.Step, error) {
+// planKept plans for a Service that is refused what it asks for. It reads what the Service has unless that is
+// remembered, and once more before something is made.
+func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error) {
 	for read := !r.remembered(t); ; read = true {
 		if read {
 			if err := r.observe(ctx, t, true); err != nil {
@@ -310,7 +319,7 @@ func (r *Reconciler) planKept(ctx context.Context, t *task, membersKnown bool) (
 			return nil, nil
 		}
 		t.Actual.Consult(r.options.Book, t.Service)
-		desired, steps := plan.Kept(t.Facts, *t.Actual, membersKnown, r.limits(t))
+		desired, steps := plan.Kept(t.Facts, *t.Actual, t.req.MembersKnown, r.limits(t))
 		if read || !plan.PutsOn(steps) || r.options.Clock.Since(t.mem.readAt) <= freshAge {
 			t.Desired = desired
 			return steps, nil

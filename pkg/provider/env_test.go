@@ -195,7 +195,7 @@ func (env *serviceEnv) setNodes(nodes []*corev1.Node) { env.current.Store(&nodes
 func (env *serviceEnv) noticed() {
 	all, _ := env.services()
 	for _, svc := range all {
-		env.lb.ServiceAdded(svc)
+		env.lb.ServiceChanged(svc)
 	}
 }
 
@@ -205,7 +205,7 @@ func (env *serviceEnv) attempt(key string) error {
 	if env.lies != nil {
 		env.lies(svc)
 	}
-	env.lb.ServiceAdded(svc) // as its informer shows it
+	env.lb.ServiceChanged(svc) // as its informer shows it
 	_, err := env.lb.Sync(env.process.Context(), service.KeyOf(svc))
 	return err
 }

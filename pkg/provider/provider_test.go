@@ -100,7 +100,7 @@ func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
 	empty := env.dump()
 	env.forget("web")
 	env.restart()
-	env.lb.ServiceAdded(stale)
+	env.lb.ServiceChanged(stale)
 	_, err := env.lb.Sync(t.Context(), service.KeyOf(stale))
 	require.Error(t, err)
 	assert.Equal(t, empty, env.dump())

@@ -221,9 +221,9 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 	} {
 		c, _ := idleController(t)
 		b := c.book
-		c.ServiceAdded(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
+		c.ServiceChanged(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
 		require.Equal(t, []string{"web"}, holdersOf(b, ip1), name)
-		c.serviceChanged(aService("a", "web", versioned("2"), change))
+		c.ServiceChanged(aService("a", "web", versioned("2"), change))
 		assert.Empty(t, holdersOf(b, ip1), name)
 		assert.Nil(t, b.ByUID("web"), name)
 		assert.Nil(t, b.ByName("a", "web"), name)
@@ -237,19 +237,19 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
 	for name, goes := range map[string]func(*Controller){
 		"deleted":         func(c *Controller) { c.ServiceDeleted(aService("a", "web", showing(true, ip1))) },
-		"of another type": func(c *Controller) { c.serviceChanged(aService("a", "web", versioned("2"), notOne)) },
+		"of another type": func(c *Controller) { c.ServiceChanged(aService("a", "web", versioned("2"), notOne)) },
 		"of another type at a start": func(c *Controller) {
 			c.states = map[Key]*state{}
 			c.book.clear()
-			c.ServiceAdded(aService("a", "web", recording(true, ip1), notOne))
-			c.ServiceAdded(aService("b", "late"))
+			c.ServiceChanged(aService("a", "web", recording(true, ip1), notOne))
+			c.ServiceChanged(aService("b", "late"))
 		},
 	} {
 		c, _ := idleController(t)
 		web := aService("a", "web", showing(true, ip1))
 		c.stateOf(KeyOf(web)).touched = true
-		c.ServiceAdded(web)
-		c.ServiceAdded(aService("b", "late"))
+		c.ServiceChanged(web)
+		c.ServiceChanged(aService("b", "late"))
 		goes(c)
 		holders := c.book.Claim(ip1, "").Holders
 		require.Len(t, holders, 1, name)
@@ -370,8 +370,8 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 	} {
 		c, _ := idleController(t)
 		first := aService("bank", "web", append(tc.first, versioned("5"))...)
-		c.ServiceAdded(first)
-		c.ServiceAdded(aService("shop", "guest"))
+		c.ServiceChanged(first)
+		c.ServiceChanged(aService("shop", "guest"))
 		c.wrote(KeyOf(first), aService("bank", "web", append(tc.newer, versioned("7"))...))
 		require.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
 		for range 2 {
@@ -389,7 +389,7 @@ func TestOlderVersionsDoNotComeBackAfterTheCleanUp(t *testing.T) {
 	c, _ := idleController(t)
 	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
 	web := aService("a", "web", versioned("5"), showing(true, ip1))
-	c.ServiceAdded(web)
+	c.ServiceChanged(web)
 	c.wrote(KeyOf(web), aService("a", "web", versioned("7"), notOne))
 	c.forget(KeyOf(web))
 	c.ServiceHandler().OnUpdate(web, aService("a", "web", versioned("6"), showing(true, ip1), notOne))

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package service is the controller of Services of type LoadBalancer. It takes the place of Kubernetes' own service controller,
-// with its finalizer and its Events.
+// Package service is the controller of Services of type LoadBalancer. It takes the place of Kubernetes' own service
+// controller, with its finalizer and its Events.
 //
-// Services, Nodes, EndpointSlices, the leases of kubelets and the timer of drift rounds only put keys of Services into one
-// queue, which is fair by namespace. Whoever works on a Service reads the newest objects.
+// Services, Nodes, EndpointSlices, the leases of kubelets and the timer of drift rounds only put keys of Services into
+// one queue, which is fair by namespace. Whoever works on a Service reads the newest objects.
 package service
 
 import (
@@ -84,8 +84,8 @@ type Controller struct {
 	freedAt time.Time // when something last became free
 }
 
-// state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker of the
-// Service alone uses memory and ready; the rest is read and changed under the controller's lock.
+// state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker
+// of the Service alone uses memory and ready; the rest is read and changed under the controller's lock.
 type state struct {
 	memory loadbalancer.Memory
 	// ready is since when nodes have ready endpoints, with policy Local; nil before the first sync.
@@ -101,8 +101,9 @@ type state struct {
 	unhealthy bool   // no node can serve its forwarded ports
 	lacks     bool   // a node has no VM
 	asked     string // by the version that was synced last
-	// newest is what the informer has shown or this process has written; of a Service that is gone all that is left of it.
-	newest
+	// The newest version that the informer has shown or this process has written; of a Service that is gone all that is
+	// left of it.
+	*version
 	gone bool
 	// jobEnded is closed when a job has ended that the last sync left running.
 	jobEnded <-chan struct{}
@@ -153,7 +154,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	for _, svc := range services {
-		c.ServiceAdded(svc) // the address book is complete before the first Service is worked on
+		c.ServiceChanged(svc) // the address book is complete before the first Service is worked on
 	}
 	c.fair.most = max(1, workers-1)
 	context.AfterFunc(ctx, c.Stop)
@@ -212,14 +213,14 @@ func (c *Controller) stateLocked(k Key) *state {
 	return s
 }
 
-// forget forgets what is remembered of a Service that has nothing in CloudStack any more. While it exists its newest version stays,
-// or an older one that the informer shows later would count as new.
+// forget forgets what is remembered of a Service that has nothing in CloudStack any more. While it exists its newest
+// version stays, or an older one that the informer shows later would count as new.
 func (c *Controller) forget(k Key) {
 	c.mu.Lock()
 	s := c.states[k]
 	delete(c.states, k)
 	if s != nil && !s.gone && s.version != nil {
-		c.states[k] = &state{newest: s.newest}
+		c.states[k] = &state{version: s.version}
 	}
 	if s == nil || s.gone || s.version == nil || !wants(s.svc) {
 		c.book.remove(k.UID)
@@ -229,16 +230,18 @@ func (c *Controller) forget(k Key) {
 	c.tryNext(false) // it does not need what became free
 }
 
-// learn makes a version of a Service the newest one, unless it is older, and brings the address book up to date. It returns the
-// newest version before and now, both nil for a Service that the controller has nothing to do with.
-func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
-	k, touched := KeyOf(svc), false
-	c.with(k, func(s *state) { was, touched = s.version, s.touched })
+// learn makes a version of a Service the newest one, unless it is older, and brings the address book up to date. It
+// returns the newest version before and now, both nil for a Service that the controller has nothing to do with. ours is
+// set when the controller handles it, or has worked on it: something of it may be in CloudStack.
+func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
+	k := KeyOf(svc)
+	ours = Handles(svc)
+	c.with(k, func(s *state) { was, ours = s.version, ours || s.touched })
 	switch {
-	case was == nil && !touched && !Handles(svc):
-		return nil, nil
+	case was == nil && !ours:
+		return nil, nil, false
 	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
-		return was, was
+		return was, was, ours
 	}
 	is = newVersion(svc)
 
@@ -247,13 +250,13 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
 	was = s.version
 	is.inherit(was)
 	switch {
-	case !s.offer(is):
+	case was != nil && older(svc, was.svc): // meanwhile
 		is = was
-	case !Handles(svc) && !s.touched:
-		s.orphans = nil
+	case !ours:
+		s.version, s.orphans = is, nil
 		c.book.remove(k.UID)
 	default:
-		s.orphans = nil
+		s.version, s.orphans = is, nil
 		admits = c.admit(is, c.book.set(is))
 	}
 	c.mu.Unlock()
@@ -261,5 +264,5 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version) {
 	if admits {
 		c.tryNext(false)
 	}
-	return was, is
+	return was, is, ours
 }

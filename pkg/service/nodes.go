@@ -28,7 +28,8 @@ const (
 	lbVMAge = 10 * time.Minute
 	// freshVMAge is the same before a refusal.
 	freshVMAge = 5 * time.Second
-	// missingPause is how old the list of VMs may be that lacks that of a node; one that is older than the node is read again.
+	// missingPause is how old the list of VMs may be that lacks that of a node; one that is older than the node is read
+	// again.
 	missingPause = 30 * time.Second
 	// namedNodes is how many nodes an Event names.
 	namedNodes = 5
@@ -36,8 +37,8 @@ const (
 	endpointSettle = 5 * time.Second
 )
 
-// findBackends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
-// the meantime makes the Service be synced again.
+// findBackends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once:
+// a change in the meantime makes the Service be synced again.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	var since map[string]time.Time
 	none := ""
@@ -74,8 +75,8 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	return nil
 }
 
-// readySince returns since when nodes have ready endpoints of a Service; was is the same of the sync before, nil at the first. At
-// the first sync it is the zero time: the endpoints may have been ready for long.
+// readySince returns since when nodes have ready endpoints of a Service; was is the same of the sync before, nil at the
+// first. At the first sync it is the zero time: the endpoints may have been ready for long.
 func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) map[string]time.Time {
 	since := make(map[string]time.Time, len(nodes))
 	for _, n := range nodes {
@@ -88,8 +89,8 @@ func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) m
 	return since
 }
 
-// justReady returns the nodes to which no port is to be moved yet, because kube-proxy there may not know the endpoints. Of the
-// healthy nodes, those that have been ready for longest are not among them.
+// justReady returns the nodes to which no port is to be moved yet, because kube-proxy there may not know the endpoints.
+// Of the healthy nodes, those that have been ready for longest are not among them.
 func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem, now time.Time) (nodes []string) {
 	longest := now
 	for name, at := range since {
@@ -117,7 +118,8 @@ func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.N
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
 
-// unhealthy returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
+// unhealthy returns which of the nodes must not serve direct traffic of the Service now; none when it has no such
+// traffic.
 func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failover.Problem {
 	if !w.forwards {
 		return nil
@@ -147,8 +149,9 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 		return err
 	}
 	if len(w.serving) == 0 {
-		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone does
-		// not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs them.
+		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone
+		// does not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs
+		// them.
 		recorded, said := w.svc.Annotations[annotation.Addresses] != "", w.events
 		if recorded {
 			w.events = events{}
@@ -172,8 +175,8 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	return nil
 }
 
-// membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as some node
-// does.
+// membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as
+// some node does.
 func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node) (members []plan.Member, err error) {
 	if len(nodes) == 0 {
 		return nil, nil

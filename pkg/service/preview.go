@@ -25,8 +25,8 @@ type Previewer struct {
 	services func(context.Context) ([]*corev1.Service, error)
 }
 
-// NewPreviewer returns a Previewer that decides as a controller with these Deps would. services lists the Services of the
-// cluster. It makes no call.
+// NewPreviewer returns a Previewer that decides as a controller with these Deps would. services lists the Services of
+// the cluster. It makes no call.
 func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
 	c := New(d)
 	c.book.lasts = 0   // another process knows what is reserved
@@ -43,8 +43,8 @@ func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
 	return p.c.deps.Inventory.ProjectID(ctx)
 }
 
-// Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with whole
-// lists of CloudStack that were begun since; for the zero time, with what each Service alone needs.
+// Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with
+// whole lists of CloudStack that were begun since; for the zero time, with what each Service alone needs.
 func (p *Previewer) Round(since time.Time) *Round {
 	return &Round{Previewer: p, since: since}
 }
@@ -90,7 +90,7 @@ func (r *Round) fillBook(ctx context.Context) error {
 			r.c.book.clear()
 			r.c.mu.Unlock()
 			for _, svc := range services {
-				r.c.ServiceAdded(svc)
+				r.c.ServiceChanged(svc)
 			}
 		}
 	})
@@ -107,6 +107,9 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 	if err == nil {
 		r.c.book.set(w.version)
 		err = r.c.reconcile(ctx, w)
+	}
+	if w.unserved != nil {
+		w.events.notice(*w.unserved)
 	}
 	out.Desired, out.Actual, out.Pending = w.Desired, w.Actual, w.Pending
 	if errors.As(err, &out.Refusal) {

@@ -22,8 +22,8 @@ type Key struct {
 // KeyOf returns the key of a Service.
 func KeyOf(svc *corev1.Service) Key { return Key{svc.Namespace, svc.UID} }
 
-// fairQueue is the order in which Services are worked on: one of each namespace after the other. The Services of one namespace
-// never occupy all workers. It implements workqueue.Queue.
+// fairQueue is the order in which Services are worked on: one of each namespace after the other. The Services of one
+// namespace never occupy all workers. It implements workqueue.Queue.
 //
 // A worker that has done its Service asks for the next one, so that nobody has to be woken for what done lets in.
 type fairQueue struct {

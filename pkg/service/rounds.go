@@ -115,12 +115,10 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 
 // claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load balancer.
 func (c *Controller) claim(svc *corev1.Service) Key {
-	k, v := KeyOf(svc), read(svc, c.deps.Mode)
+	k := KeyOf(svc)
 	c.stateOf(k)
-	c.with(k, func(s *state) {
-		s.offer(v)
-		s.touched = true
-	})
+	c.with(k, func(s *state) { s.touched = true })
+	c.learn(svc)
 	return k
 }
 

@@ -46,12 +46,8 @@ func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 		if replaced {
 			c.ServiceDeleted(was)
 		}
-		switch {
-		case is == nil:
-		case was == nil || replaced:
-			c.ServiceAdded(is)
-		default:
-			c.serviceChanged(is)
+		if is != nil {
+			c.ServiceChanged(is)
 		}
 	})
 }
@@ -59,29 +55,16 @@ func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 // NodeHandler puts the Services into the queue that a change of a Node concerns.
 func (c *Controller) NodeHandler() cache.ResourceEventHandler { return handler(c.nodeChanged) }
 
-// ServiceAdded notes a Service that is new, or was there when the controller started.
-func (c *Controller) ServiceAdded(svc *corev1.Service) {
-	if _, is := c.learn(svc); is != nil && (Handles(is.svc) || c.touched(KeyOf(svc))) {
-		c.queue.Add(KeyOf(svc))
-	}
-}
-
-// touched reports whether this process has worked on a Service: something of it may be in CloudStack.
-func (c *Controller) touched(k Key) (touched bool) {
-	c.with(k, func(s *state) { touched = s.touched })
-	return touched
-}
-
-// serviceChanged notes a version of a Service that the informer shows.
-func (c *Controller) serviceChanged(svc *corev1.Service) {
-	was, is := c.learn(svc)
+// ServiceChanged notes a version of a Service that the informer shows: a new Service, or a change.
+func (c *Controller) ServiceChanged(svc *corev1.Service) {
+	was, is, ours := c.learn(svc)
 	if is == was {
 		return // this process has written it, or knows a newer one
 	}
 	// Somebody may have taken from the Service what the controller keeps on it.
 	lacks := wants(svc) && svc.Annotations[annotation.Addresses] != "" &&
 		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
-	if lacks || differ(was, is) && (Handles(svc) || c.touched(KeyOf(svc))) {
+	if lacks || differ(was, is) && ours {
 		c.queue.Add(KeyOf(svc))
 	}
 }
@@ -93,7 +76,7 @@ func differ(was, is *version) bool {
 
 // wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
 func (c *Controller) wrote(k Key, svc *corev1.Service) {
-	if was, is := c.learn(svc); is != nil && is != was && differ(was, is) {
+	if was, is, _ := c.learn(svc); is != nil && is != was && differ(was, is) {
 		c.queue.Add(k)
 	}
 }
@@ -101,9 +84,10 @@ func (c *Controller) wrote(k Key, svc *corev1.Service) {
 // ServiceDeleted notes a Service that is gone. One that was deleted without its finalizer is cleaned up like any other.
 func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	k := KeyOf(svc)
-	_, is := c.learn(svc)
-	left := is != nil && (c.touched(k) || hasRecords(is.svc) || Handles(is.svc) && is.served())
-	c.with(k, func(s *state) { s.gone = true })
+	_, is, _ := c.learn(svc)
+	touched := false
+	c.with(k, func(s *state) { touched, s.gone = s.touched, true })
+	left := is != nil && (touched || hasRecords(is.svc) || Handles(is.svc) && is.served())
 	if !left {
 		c.forget(k)
 		return

@@ -111,7 +111,7 @@ func TestNewestVersionOfService(t *testing.T) {
 	c, _ := idleController(t)
 	shown := version("1")
 	k := KeyOf(shown)
-	c.ServiceAdded(shown)
+	c.ServiceChanged(shown)
 	for i, step := range []struct{ wrote, informer, want string }{
 		{want: "1"},
 		{wrote: "2", want: "2"},
@@ -128,7 +128,7 @@ func TestNewestVersionOfService(t *testing.T) {
 			c.wrote(k, version(step.wrote))
 		}
 		if step.informer != "" {
-			c.serviceChanged(version(step.informer))
+			c.ServiceChanged(version(step.informer))
 			shown = version(step.informer)
 		}
 		assert.Equal(t, step.want, c.states[k].svc.ResourceVersion, "step %d", i)
@@ -144,11 +144,11 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
 	svc := aService("a", "web")
-	c.ServiceAdded(svc)
+	c.ServiceChanged(svc)
 	c.stateOf(KeyOf(svc)).touched = true
 	c.forget(KeyOf(svc))
 	require.NotNil(t, c.states[KeyOf(svc)])
-	assert.Equal(t, &state{newest: newest{newVersion(svc)}}, c.states[KeyOf(svc)])
+	assert.Equal(t, &state{version: newVersion(svc)}, c.states[KeyOf(svc)])
 }
 
 // The informer's event for what this process wrote is no reason to work.
@@ -157,19 +157,19 @@ func TestOwnWritesDoNotWakeTheQueue(t *testing.T) {
 	c, _ := idleController(t)
 	before := aService("a", "web", func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
 	k := KeyOf(before)
-	c.ServiceAdded(before)
+	c.ServiceChanged(before)
 	queued, _ := c.queue.Get()
 	c.queue.Done(queued)
 	after := before.DeepCopy()
 	after.ResourceVersion = "2"
 	recording(true, ip1)(after) // no status yet: of somebody else that would be a reason
 	c.wrote(k, after)
-	c.serviceChanged(after)
+	c.ServiceChanged(after)
 	assert.Zero(t, c.queue.Len())
 	assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1))
 	theirs := after.DeepCopy()
 	theirs.ResourceVersion = "3"
-	c.serviceChanged(theirs)
+	c.ServiceChanged(theirs)
 	assert.Equal(t, 1, c.queue.Len(), "the status is missing")
 }
 
@@ -194,7 +194,7 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 	} {
 		c, _ := idleController(t)
 		c.learn(served())
-		c.serviceChanged(served(tc.change, versioned("2")))
+		c.ServiceChanged(served(tc.change, versioned("2")))
 		assert.Equal(t, tc.wakes, c.queue.Len() == 1, name)
 	}
 }

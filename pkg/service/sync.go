@@ -22,9 +22,9 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Sync brings one Service to its desired state, unless it waits after a failure. It returns when the Service is looked at
-// again at the latest (zero: when something changes), and the error of the attempt, which has been reported. One caller at a
-// time works on a Service; the queue sees to it.
+// Sync brings one Service to its desired state, unless it waits after a failure. It returns when the Service is looked
+// at again at the latest (zero: when something changes), and the error of the attempt, which has been reported. One
+// caller at a time works on a Service; the queue sees to it.
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
 	s := c.stateOf(k)
 	c.mu.Lock()
@@ -103,7 +103,11 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
 		chosen := selected(w.spec, w.nodes)
-		w.attempt = attempt{fingerprint: w.asked, nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project}
+		w.attempt = attempt{
+			fingerprint: w.asked,
+			nodes:       c.members.Key(chosen, c.unhealthy(w, chosen)),
+			project:     w.spec.Project,
+		}
 	}
 	c.heartbeats.Use(string(w.key.UID), w.forwards && !w.absent)
 
@@ -149,8 +153,8 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 // applies reports whether the policy lets the controller change anything.
 func (c *Controller) applies() bool { return c.deps.Policy != plan.PolicyDryRun }
 
-// reconcile gathers what decides of the Service, and hands it to the load balancers. No refusal rests on nodes that were read
-// minutes ago.
+// reconcile gathers what decides of the Service, and hands it to the load balancers. No refusal rests on nodes that
+// were read minutes ago.
 func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	for {
 		if err = c.gather(ctx, w); err == nil {
@@ -163,13 +167,17 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	}
 
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
-		return &plan.RefusalError{Reason: refusal.Reason, Message: c.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
+		return &plan.RefusalError{
+			Reason:  refusal.Reason,
+			Message: c.noneEligible() + ", so that the network of the address is not known",
+			Remedy:  refusal.Remedy,
+		}
 	}
 	return projectRefusal(w.svc, err)
 }
 
-// gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve. What is wrong
-// with the Service wherever its nodes are is refused first.
+// gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve.
+// What is wrong with the Service wherever its nodes are is refused first.
 func (c *Controller) gather(ctx context.Context, w *work) error {
 	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
 		return &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: w.invalid.Error()}
@@ -286,8 +294,8 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 	return again, err
 }
 
-// keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service is looked at
-// again: when that failed, or at the end of the wait.
+// keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service
+// is looked at again: when that failed, or at the end of the wait.
 func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
 	now := c.deps.Clock.Now()
 	c.mu.Lock()
@@ -313,7 +321,8 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	}
 	wait = min(wait, w.state.upkeep.failed(attempt{}, err, result, c.deps.Clock.Now()))
 	if ctx.Err() == nil {
-		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
+		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again",
+			"service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	}
 	return wait
 }
@@ -334,10 +343,12 @@ func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, 
 	}
 
 	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
-	return c.reconciler.Keep(ctx, w.request, !refused && !unreadable)
+	w.request.Keep, w.request.MembersKnown = true, !refused && !unreadable
+	return c.reconciler.Reconcile(ctx, w.request)
 }
 
-// awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without that.
+// awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without
+// that.
 func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError) time.Duration {
 	c.mu.Lock()
 	known := w.state.jobEnded == wait.Ended
@@ -355,14 +366,17 @@ func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError
 	return wait.After
 }
 
-// succeeded notes that a Service is served. Ports that it gave up are free for others. If it has acquired the address that it
-// names, others that name the address too can share it: their attempts to acquire it at the same time have failed.
+// succeeded notes that a Service is served. Ports that it gave up are free for others. If it has acquired the address
+// that it names, others that name the address too can share it: their attempts to acquire it at the same time have
+// failed.
 func (c *Controller) succeeded(w *work) {
 	c.mu.Lock()
 	w.state.retry, w.state.served, w.state.lacks = retry{}, true, w.lacks
 	w.state.unhealthy = w.Unserved != nil && w.Unserved.Reason == plan.ReasonNoHealthyNode
 	c.mu.Unlock()
-	ports := slices.ContainsFunc(w.Plan, func(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward })
+	ports := slices.ContainsFunc(w.Plan, func(s plan.Step) bool {
+		return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward
+	})
 	c.tryNext(w.Freed || ports || w.spec.Address != "" && w.Done > 0)
 }
 
@@ -389,12 +403,13 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	}
 	doing := map[bool]string{true: "ensure", false: "delete"}[!w.absent]
 	w.events.warn(SyncLoadBalancerFailed, "Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
-	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
+	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again",
+		"service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	return wait
 }
 
-// projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation. The
-// names of other projects are the operator's business. Other errors it returns unchanged.
+// projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation.
+// The names of other projects are the operator's business. Other errors it returns unchanged.
 func projectRefusal(svc *corev1.Service, err error) error {
 	project := strings.TrimSpace(svc.Annotations[annotation.Project])
 	if project == "" || !unknownProject(err) {

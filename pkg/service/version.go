@@ -107,18 +107,6 @@ func (v *version) servedByOthers() bool {
 	})
 }
 
-// newest is the newest known version of a Service: an older one never replaces it.
-type newest struct{ *version }
-
-// offer makes v the newest version unless it is older, and reports whether it did.
-func (n *newest) offer(v *version) bool {
-	if n.version != nil && older(v.svc, n.svc) {
-		return false
-	}
-	n.version = v
-	return true
-}
-
 // older reports whether a version of a Service is older than another one. Versions that cannot be compared are not.
 func older(svc, than *corev1.Service) bool {
 	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)

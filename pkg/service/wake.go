@@ -25,7 +25,8 @@ func (c *Controller) Recovered() {
 	})
 }
 
-// Retry ends the wait of all Services after failures, as when the keys of the API were replaced: these may show other projects.
+// Retry ends the wait of all Services after failures, as when the keys of the API were replaced: these may show other
+// projects.
 func (c *Controller) Retry() {
 	c.projects.RemoveAll(func(any) bool { return true })
 	c.wake(0, func(_ Key, s *state) bool {
@@ -46,9 +47,10 @@ func (c *Controller) wake(after time.Duration, chosen func(Key, *state) bool) {
 	}
 }
 
-// tryNext tries a Service again of those that wait for what others have and were not tried since something became free. First
-// come those for which CloudStack had no address, then those that were refused; of both the one that waits longest. It is called
-// when an attempt has ended: then the next is tried. freed means that something has just become free.
+// tryNext tries a Service again of those that wait for what others have and were not tried since something became free.
+// First come those for which CloudStack had no address, then those that were refused; of both the one that waits
+// longest. It is called when an attempt has ended: then the next is tried. freed means that something has just become
+// free.
 func (c *Controller) tryNext(freed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,9 +24,7 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
-	err := r.wait(ctx, r.Work, cmdCreateTags, []string{a.ID}, func() (cloudstack.Submitted, error) {
-		return r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags)
-	})
+	err := r.setTags(ctx, a.ID, tags)
 	if alreadyTagged(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
 	}
@@ -120,6 +118,11 @@ func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string
 			return err
 		}
 	}
+	return r.setTags(ctx, id, tags)
+}
+
+// setTags tags an address and waits for it.
+func (r *run) setTags(ctx context.Context, id string, tags map[string]string) error {
 	return r.wait(ctx, r.Work, cmdCreateTags, []string{id}, func() (cloudstack.Submitted, error) {
 		return r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags)
 	})

@@ -94,7 +94,7 @@ type Address struct {
 	Acquired evidence.Instant `json:"acquired,omitempty"`
 	// Lost means that somebody else acquired it since the Service had it: it is only rid of what the Service has on it.
 	Lost bool `json:"lost,omitempty"`
-	// Allocated means that we acquired it, with proof.
+	// Allocated means that we acquired it, with proof; Tagged that it carries our tags.
 	Allocated bool `json:"allocated,omitempty"`
 	Tagged    bool `json:"tagged,omitempty"`
 	// Recorded means that the Service's record says the same.
@@ -103,7 +103,7 @@ type Address struct {
 	State string `json:"state,omitempty"`
 	// InStatus means that the Service's status or record names it.
 	InStatus bool `json:"inStatus,omitempty"`
-	// Sticky means that rules on it may have stickiness policies of ours.
+	// HasStickiness means that rules on it may have stickiness policies of ours.
 	HasStickiness bool `json:"sticky,omitempty"`
 	// RecordedPorts are the ports that the Service may have, and firewall rules of ours may be open for, by its record.
 	RecordedPorts annotation.PortSet `json:"opened,omitempty"`
