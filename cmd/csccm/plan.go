@@ -85,7 +85,7 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "test",
 		Short: "Create a load balancer, call it, and remove it",
-	}, cli.FlagRelease|cli.FlagDryRun, func(ctx context.Context, _ []string) error {
+	}, cli.Changing, func(ctx context.Context, _ []string) error {
 		if err := cli.Positive("--address-timeout", o.AddressTime); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
-	if err := e.print(where + op.Show(e.StyleOf(e.Out))); err != nil {
+	if err := e.Print(where + op.Show(e.StyleOf(e.Out))); err != nil {
 		return err
 	}
 	if op.Check != nil {
@@ -81,7 +81,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 		return err
 	}
 	e.Progress.Done("") // of the last step, which is not to stand on the terminal before the text
-	return e.print(op.Done())
+	return e.Print(op.Done())
 }
 
 // Where names the cluster and the namespace, or the CloudStack, that a command works on.
@@ -97,8 +97,8 @@ func (e *Env) Where() string {
 	return name + ", namespace " + c.Namespace
 }
 
-// print writes a text for a person.
-func (e *Env) print(text string) error {
+// Print writes a result for a person; programs get nothing of it.
+func (e *Env) Print(text string) error {
 	if e.Structured() {
 		return nil
 	}
@@ -124,18 +124,12 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 	if q.Message == "" {
 		q.Message = upperFirst(what)
 	}
-	ok, err := e.Confirm(ctx, q)
-	if err == nil && !ok {
+	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true
+	answer, err := e.Prompt.Ask(ctx, q)
+	if err == nil && answer != "yes" {
 		err = report.Declined("nothing was changed")
 	}
 	return err
-}
-
-// Confirm asks about a change, and says where it would be made.
-func (e *Env) Confirm(ctx context.Context, q prompt.Question) (bool, error) {
-	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true
-	answer, err := e.Prompt.Ask(ctx, q)
-	return answer == "yes", err
 }
 
 // Poll calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed: then

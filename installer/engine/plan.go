@@ -5,7 +5,6 @@ package engine
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -70,13 +69,4 @@ func (p *Plan) Text(style report.Style) string {
 		b.WriteString(style.Indented("  ! ", 4, text))
 	}
 	return b.String()
-}
-
-// Show writes a plan as the result of a dry run.
-func (e *Env) Show(p *Plan) error {
-	if e.Structured() {
-		return report.Encode(e.Out, e.Output, p)
-	}
-	_, err := io.WriteString(e.Out, p.Text(e.StyleOf(e.Out)))
-	return err
 }

@@ -238,7 +238,7 @@ func (r *run) makeUser(ctx context.Context) error {
 		if _, err := fmt.Fprint(r.ErrOut, text); err != nil {
 			return err
 		}
-		if err := r.agreed(ctx, "Do this in CloudStack for the controller"); err != nil {
+		if err := r.Agreed(ctx, "make the controller's user", prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"}); err != nil {
 			return err
 		}
 	}
@@ -270,15 +270,6 @@ func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
 			return err
 		})
 	})
-}
-
-// agreed asks about a change.
-func (r *run) agreed(ctx context.Context, question string) error {
-	ok, err := r.Confirm(ctx, prompt.Question{Message: question, Default: "yes"})
-	if err == nil && !ok {
-		err = report.Declined("nothing was changed in the cluster")
-	}
-	return err
 }
 
 // close ends sessions. Where the install failed it names what is left in CloudStack.

@@ -121,9 +121,7 @@ func (r *run) summary(ctx context.Context) error {
 		return err
 	}
 	if r.Structured() {
-		out := r.shown()
-		out.Done = r.session.Done()
-		return report.Encode(r.Out, r.Output, out)
+		return nil
 	}
 	commands := r.StyleOf(r.Out).Commands
 	if r.taker != nil {

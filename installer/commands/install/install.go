@@ -135,6 +135,15 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if err := r.session.Run(ctx, read("looking at the cluster", r.detect), read("credentials", r.findAccess), read("plan", r.planRelease)); err != nil {
 		return err
 	}
+	defer func() { // programs get the plan, however the run ends
+		if e.Structured() {
+			out := r.shown()
+			out.Done = r.session.Done()
+			if werr := report.Encode(e.Out, e.Output, out); err == nil {
+				err = werr
+			}
+		}
+	}()
 	if err := r.prepare(ctx); err != nil || e.DryRun {
 		return err
 	}
@@ -195,7 +204,7 @@ func (r *run) prepare(ctx context.Context) error {
 		unfit = cmp.Or(unfit, err)
 	}
 	if r.DryRun {
-		if err := r.Show(r.shown()); err != nil {
+		if err := r.Print(r.shown().Text(r.StyleOf(r.Out))); err != nil {
 			return err
 		}
 		return cmp.Or(unfit, r.overwrites(), r.consent(ctx))

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
@@ -412,5 +413,6 @@ func (r *run) confirm(ctx context.Context) error {
 	if err := r.consent(ctx); err != nil || r.Yes || nothing {
 		return err
 	}
-	return r.agreed(ctx, "Go on")
+	what := fmt.Sprintf("%s release %s/%s", r.action, r.Cluster.Namespace, r.Release)
+	return r.Agreed(ctx, what, prompt.Question{Message: "Go on", Default: "yes"})
 }

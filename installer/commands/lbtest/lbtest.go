@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
@@ -69,6 +68,7 @@ type Step struct {
 // Result is the result of a test.
 type Result struct {
 	SchemaVersion int    `json:"schemaVersion"`
+	What          string `json:"what"` // the test does
 	Passed        bool   `json:"passed"`
 	Namespace     string `json:"namespace"`
 	Image         string `json:"image"`
@@ -98,33 +98,30 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		}
 	}
 	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them", o.Image, cmp.Or(o.Namespace, prefix+"..."))
-	if e.DryRun {
-		_, err := fmt.Fprintf(e.ErrOut, "nothing has been changed: --yes would %s in %s\n", what, e.Where())
-		return err
-	}
-	if err := e.Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
-		return err
-	}
 	e.PodLogs = c.PodLog
-	t := &Tester{Env: e, Options: o, Ask: echo.Ask}
-	if cs, err := access.OfSecret(ctx, c, t.Release); err == nil { // else the caller may not read it: the address shows
-		defer cs.Close()
-		t.Cloud = cs.Client.Answers
+	t := &Tester{Env: e, Options: o, Ask: echo.Ask, result: Result{SchemaVersion: 1, What: what, Namespace: o.Namespace, Image: o.Image, Steps: []Step{}}}
+	test := func(ctx context.Context, _ engine.Note) error {
+		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil { // else the caller may not read it: the address shows
+			defer cs.Close()
+			t.Cloud = cs.Client.Answers
+		}
+		return t.Run(ctx)
 	}
-	result, err := t.Run(ctx)
-	if e.Structured() {
-		return cmp.Or(err, report.Encode(e.Out, e.Output, result))
-	}
-	return cmp.Or(err, result.WriteText(e.Out, e.StyleOf(e.Out)))
+	return e.Run(ctx, engine.Operation{
+		Name: "test", What: what, Question: prompt.Question{Message: "Test load balancers: " + what},
+		Plan: &t.result, Show: func(report.Style) string { return "To do: " + what + "\n" },
+		Steps: []engine.Step{{Name: "load balancer test", Do: test}},
+		Done:  func() string { return t.result.text(e.StyleOf(e.Out)) },
+	})
 }
 
 // Run does all of it; everything is removed in any case.
-func (t *Tester) Run(ctx context.Context) (_ *Result, err error) {
+func (t *Tester) Run(ctx context.Context) (err error) {
 	t.id = strings.ToLower(rand.Text()[:8])
-	t.result = Result{SchemaVersion: 1, Namespace: cmp.Or(t.Namespace, prefix+t.id), Image: t.Image, Steps: []Step{}}
+	t.result.Namespace = cmp.Or(t.Namespace, prefix+t.id)
 	if t.Cloud != nil {
 		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
-			return &t.result, err // nothing is made yet
+			return err // nothing is made yet
 		}
 	}
 	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
@@ -151,11 +148,11 @@ func (t *Tester) Run(ctx context.Context) (_ *Result, err error) {
 	defer cancel()
 	rerr := t.step(rctx, "removal", "remove the cause, then delete what is named with kubectl", t.remove)
 	if ctx.Err() != nil {
-		return &t.result, errors.Join(context.Cause(ctx), rerr)
+		return cmp.Or(rerr, context.Cause(ctx))
 	}
 	err = cmp.Or(err, rerr)
 	t.result.Passed = err == nil
-	return &t.result, err
+	return err
 }
 
 // errSkipped ends a step that proves nothing.
@@ -241,16 +238,17 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	return judge(answers)
 }
 
-// WriteText prints the result for a person.
-func (r *Result) WriteText(out io.Writer, style report.Style) error {
+// text is the result for a person.
+func (r *Result) text(style report.Style) string {
+	var out strings.Builder
 	table := report.Table{Header: []string{"STEP", "RESULT", "TIME", "WHAT"}}
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		table.Add(s.Name, string(s.Outcome), fmt.Sprintf("%.1fs", s.Seconds), s.Text)
 	}
-	err := table.Write(out, style)
-	if r.Passed && err == nil {
-		_, err = fmt.Fprintf(out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
+	_ = table.Write(&out, style) // a Builder takes everything
+	if r.Passed {
+		fmt.Fprintf(&out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
 	}
-	return err
+	return out.String()
 }

@@ -103,12 +103,17 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 		flags.BoolVar(&g.DryRun, "dry-run", false, DryRunUsage)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return g.within(cmd.Context(), func(ctx context.Context) error {
+		err := g.within(cmd.Context(), func(ctx context.Context) error {
 			if err := g.judge(cmd, has); err != nil {
 				return err
 			}
 			return body(ctx, args)
 		})
+		interrupted := errors.Is(context.Cause(cmd.Context()), ErrInterrupted)
+		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" { // a step that has begun says more
+			return report.Remedied(Classify(cmd.Context(), err), "run the same command again: what is done already stays done")
+		}
+		return err
 	}
 	return cmd
 }
