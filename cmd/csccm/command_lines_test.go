@@ -4,14 +4,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -154,6 +157,42 @@ func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
 		require.Regexp(t, "(?m)^fails "+c.Code+"\\b", all.String())
 		require.Regexp(t, "(?m)^passes "+c.Code+"\\b", all.String())
 	}
+}
+
+// Each command that changes something is in docs/exit-codes.md, runs in a script in all ways in which it must not change anything, and is
+// interrupted by TestExitCodesOfTimeouts. There is no exception.
+func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
+	require.NoError(t, err)
+	ways := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file) // #nosec G304 -- of the repository
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^changing '\{(.*?)\}'`).FindAllStringSubmatch(string(text), -1) {
+			for command := range strings.SplitSeq(m[1], ",") {
+				cmd, _, err := newRootCommand(cli.Streams{}).Find(strings.Fields(command))
+				require.NoError(t, err)
+				ways[strings.TrimPrefix(cmd.CommandPath(), "csccm ")] = strings.TrimSuffix(filepath.Base(file), ".txtar")
+			}
+		}
+	}
+	var rows strings.Builder
+	for _, name := range slices.Sorted(slices.Values(changing())) {
+		require.Contains(t, talking(), name)
+		require.Contains(t, ways, name, "no script has a line: changing '{%s}'", name)
+		fmt.Fprintf(&rows, "| `csccm %s` | `TestScripts/%s` | `TestExitCodesOfTimeouts/130_%s` |\n", name, ways[name], strings.ReplaceAll(name, " ", "_"))
+	}
+	page, err := os.ReadFile("../../docs/exit-codes.md")
+	require.NoError(t, err)
+	before, table, found := strings.Cut(string(page), "| command | ways tested | ^C tested |\n|---|---|---|\n")
+	require.True(t, found)
+	if *update {
+		head := before + "| command | ways tested | ^C tested |\n|---|---|---|\n"
+		require.NoError(t, os.WriteFile("../../docs/exit-codes.md", []byte(head+rows.String()), 0o600))
+		return
+	}
+	require.Equal(t, rows.String(), table, "go test ./cmd/csccm -run AreAlike -update writes it")
 }
 
 // A shell offers files only where a path is wanted, and values where they are known.

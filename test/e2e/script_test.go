@@ -76,7 +76,7 @@ func TestScripts(t *testing.T) {
 			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
 			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "pods": on((*scene).pods), "serve": on((*scene).serve),
 			"killed": on((*scene).killed), "no-controller": on((*scene).noController), "pause-leader": on((*scene).pauseLeader),
-			"certificate": on((*scene).certificate), "datapath": on((*scene).datapath),
+			"changing": on((*scene).changing), "certificate": on((*scene).certificate), "datapath": on((*scene).datapath),
 		},
 	})
 }
@@ -284,6 +284,29 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 		_, _ = stderr[i].WriteTo(ts.Stderr())
 	}
 	must.OK(err)
+}
+
+// changing runs commands that change something, as exits does, in each way in which none of them may change anything: a dry run, also
+// with --yes, ends with 0; without a terminal the missing flag is named; and for programs stdout is one JSON document.
+func (s *scene) changing(ts *testscript.TestScript, args []string) {
+	for _, way := range []struct {
+		code  string
+		flags []string
+	}{
+		{"0", []string{"--dry-run"}},
+		{"0", []string{"--dry-run", "--yes"}},
+		{"0", []string{"--dry-run", "--yes", "-o", "json"}},
+		{"2", nil},
+		{"2", []string{"-o", "json"}},
+	} {
+		for command := range strings.SplitSeq(strings.Trim(args[0], "{}"), ",") {
+			s.exits(ts, slices.Concat([]string{way.code, "csccm"}, strings.Fields(command), args[1:], way.flags))
+			stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+			must.Be(stdout != "" || len(way.flags) == 0, "%s %v: the plan is not shown", command, way.flags)
+			must.Be(!slices.Contains(way.flags, "json") || json.Valid([]byte(stdout)), "%s %v: this is no JSON: %s", command, way.flags, stdout)
+			must.Be(way.code == "0" || strings.Contains(stderr, "nothing has been changed: --yes"), "%s %v: %s", command, way.flags, stderr)
+		}
+	}
 }
 
 // anyCode is for a command that may end with any exit code.
