@@ -64,12 +64,9 @@ func group(name, short string) *cobra.Command {
 // cksBody is what a command does once it is connected.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// cksNames lists what an argument or a flag can name.
-type cksNames = func(ctx context.Context, s *cks.Service) ([]string, error)
-
 // cksCommand completes a command that talks to CloudStack alone. Its flags are those of the options that the table has for it, and
-// those of the credentials. validate needs no connection; it may be nil. names completes the arguments.
-func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names cksNames, validate func(context.Context) error, body cksBody) *cobra.Command {
+// those of the credentials. validate needs no connection; it may be nil. names is what the arguments name.
+func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names string, validate func(context.Context) error, body cksBody) *cobra.Command {
 	f := &installFlags{}
 	cmd.Long += credentialsText
 	g.Command(cmd, has, func(ctx context.Context, args []string) error {
@@ -84,20 +81,20 @@ func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Opti
 	f.addAdmin(cmd)
 	flags := cmd.Flags()
 	f.setting(flags, "project", "project-id", "string", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
-	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "ssl-no-verify")
+	cli.Advanced(cmd, "admin-api-key-file admin-secret-key-file admin-domain allow-http ssl-no-verify")
 
-	offer := func(list cksNames) cobra.CompletionFunc {
+	offer := func(kind string) cobra.CompletionFunc {
 		return cli.Offer(func(ctx context.Context) (found []string, err error) {
 			quiet := *g
 			quiet.NonInteractive, quiet.Quiet = true, true
 			err = f.onCKS(ctx, &quiet, false, func(s *cks.Service) error {
-				found, err = list(ctx, s)
+				found, err = s.Names(ctx, kind)
 				return err
 			})
 			return found, err
 		})
 	}
-	if names != nil {
+	if names != "" {
 		cmd.ValidArgsFunction = offer(names)
 	}
 	for _, flag := range o.Flags(key(cmd)) {
@@ -114,7 +111,7 @@ func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Opti
 		case *[]string:
 			flags.StringArrayVar(to, flag.Name, nil, flag.Help)
 		}
-		if flag.Names != nil {
+		if flag.Names != "" {
 			cli.CompleteFlag(cmd, flag.Name, offer(flag.Names))
 		}
 	}
@@ -129,9 +126,9 @@ const flagsOf = "csccm.io/flags"
 
 // cksReading completes a command that changes nothing.
 func cksReading(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, body cksBody) *cobra.Command {
-	var names cksNames
+	names := ""
 	if cmd.Args != nil {
-		names = cks.ClusterNames
+		names = cks.Clusters
 	}
 	return cksCommand(g, cmd, 0, nil, names, validate, body)
 }
@@ -142,7 +139,7 @@ var oneCluster = cli.OneArgument("name or id of a cluster")
 func cksListing[T interface {
 	Write(w io.Writer, style report.Style) error
 }](g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(context.Context, *cks.Service) (T, error)) *cobra.Command {
-	return cksCommand(g, cmd, 0, o, nil, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
+	return cksCommand(g, cmd, 0, o, "", nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := read(ctx, s)
 		if err != nil {
 			return err
@@ -154,9 +151,9 @@ func cksListing[T interface {
 // cksChange completes a command that carries out an operation on the cluster that its argument names.
 func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options) *cobra.Command {
 	cmd.Long += followText
-	var names cksNames
+	names := ""
 	if cmd.Name() != "create" {
-		names = cks.ClusterNames
+		names = cks.Clusters
 	}
 	if cmd.Args == nil {
 		cmd.Args = oneCluster
@@ -387,7 +384,7 @@ func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	}))
 	add := cksCommand(g, &cobra.Command{
 		Use: "add NAME", Short: "Register a file with cloud-config user data as a CNI configuration", Args: cli.OneArgument("name of the configuration"),
-	}, cli.FlagJournal|cli.FlagDryRun, nil, nil, func(context.Context) error {
+	}, cli.FlagJournal|cli.FlagDryRun, nil, "", func(context.Context) error {
 		if file == "" {
 			return cli.Usagef("--file is not given: the cloud-config user data that installs the network plugin")
 		}
@@ -396,7 +393,7 @@ func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	add.Flags().StringVar(&file, "file", "", "file with the user data; its variables, such as {{ PEER }}, are declared")
 	cmd.AddCommand(add, cksCommand(g, &cobra.Command{
 		Use: "delete NAME", Short: "Delete a CNI configuration", Args: cli.OneArgument("name or id of a configuration"),
-	}, cli.FlagJournal|cli.FlagDryRun, nil, cks.CNINames, nil, func(ctx context.Context, s *cks.Service, args []string) error {
+	}, cli.FlagJournal|cli.FlagDryRun, nil, cks.CNIConfigs, nil, func(ctx context.Context, s *cks.Service, args []string) error {
 		return s.DeleteCNI(ctx, args[0])
 	}))
 	return cmd
@@ -421,7 +418,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 			return v.ValidateVersion(args[0])
 		},
 	}
-	list.AddCommand(cksCommand(g, add, has, v, nil, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
+	list.AddCommand(cksCommand(g, add, has, v, "", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
 	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
 	for _, c := range []struct {
 		name, short string
@@ -432,7 +429,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 		{"delete", "Delete a version with its ISO (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.DeleteVersion(ctx, name) }},
 	} {
 		cmd := &cobra.Command{Use: c.name + " NAME", Short: c.short, Args: cli.OneArgument("name, number or id of the version")}
-		list.AddCommand(cksCommand(g, cmd, has, nil, cks.VersionNames, nil, func(ctx context.Context, s *cks.Service, args []string) error { return c.do(ctx, s, args[0]) }))
+		list.AddCommand(cksCommand(g, cmd, has, nil, cks.Versions, nil, func(ctx context.Context, s *cks.Service, args []string) error { return c.do(ctx, s, args[0]) }))
 	}
 	return list
 }

@@ -43,9 +43,10 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
-	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "controller-user", "create-account", "domain", "force-unlock",
-		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
-		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "version")
+	cli.Advanced(cmd, "admin-api-key-file admin-secret-key-file admin-domain allow-http chart cluster-id "+
+		"controller-user create-account domain force-unlock journal max-parallel node-timeout "+
+		"overwrite-secret plain-http region release role-name rollout-timeout set-string "+
+		"skip-self-test ssl-no-verify version")
 	addConsent(cmd, &f.Accept, &f.Pin, &f.Adopt)
 	return cmd
 }

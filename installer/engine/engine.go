@@ -67,6 +67,9 @@ type Env struct {
 // Structured reports whether results are for programs.
 func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 
+// Asks reports whether somebody can and must be asked for what is not said yet.
+func (e *Env) Asks() bool { return e.Interactive && !e.Yes && !e.DryRun && !e.Structured() }
+
 // StyleOf returns how to draw on w.
 func (e *Env) StyleOf(w io.Writer) report.Style {
 	if e.Style == nil {

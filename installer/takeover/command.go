@@ -28,12 +28,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	if o.Undo {
 		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the old controller works"}
 	}
-	p, shown, done := t.Plan, e.NewPlan(), func() string { return "" }
+	p, shown := t.Plan, e.NewPlan()
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Plan: shown, Question: prompt.Question{
 			Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 		},
-		Done: func() string { return done() },
 	}
 	if !p.needed() && p.Problem == nil {
 		shown.Add(nothing[0], nothing[1], nil)
@@ -44,12 +43,12 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	switch {
 	case o.Undo:
 		op.Name, op.Back, op.Steps = "takeover-undo", "", t.Back()
-		done = func() string {
+		op.Done = func() string {
 			return "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
 		}
 	case p.Own.Ready == 0:
 		shown.Add("Next", p.installLine(), nil)
-		op.Steps, done = t.Before(), func() string {
+		op.Steps, op.Done = t.Before(), func() string {
 			text := "Prepared. Next:\n  " + p.installLine() + "\n  csccm takeover\n"
 			if p.Order == OldFirst {
 				text += "Until then no controller works. Back to the old one:  csccm takeover --undo\n"
@@ -63,7 +62,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 			}
 			return t.AskAddresses(ctx)
 		}
-		op.Steps, done = slices.Concat(t.Before(), t.After()), func() string { return "Taken over. Check it:  csccm doctor\n" + t.Afterwards() }
+		op.Steps, op.Done = slices.Concat(t.Before(), t.After()), func() string { return "Taken over. Check it:  csccm doctor\n" + t.Afterwards() }
 	}
 	return e.Run(ctx, op)
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -76,20 +77,14 @@ type Plan struct {
 	Why          string            // of the order
 	Values       map[string]string // of the chart, that keep what new nodes would otherwise get differently
 	Services     []ServicePlan
-	Steps        []rules.Step     // renames, also back
-	Addresses    []addresses.Item // of Services, that csccm's controller does not release with them yet
-	Adopted      []Adopted        // with Undo: addresses that the takeover marked as csccm's
+	Steps        []rules.Step           // renames, also back
+	Addresses    []addresses.Item       // of Services, that csccm's controller does not release with them yet
+	Adopted      []*cloudstack.PublicIP // with Undo: addresses that the takeover marked as csccm's
 	Warnings     []string
 	Problem      error // keeps it from happening
 
 	project    string   // id of the rules' project
 	clusterIDs []string // of csccm's controller
-}
-
-// Adopted is an address that a takeover marked as csccm's.
-type Adopted struct {
-	Service string               `json:"service"` // namespace/name
-	Address *cloudstack.PublicIP `json:"address"`
 }
 
 // AddTo adds the plan to that of a command.
@@ -149,7 +144,7 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 		out.Add("Address", text, it)
 	}
 	for _, a := range p.Adopted {
-		out.Add("Address", fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address.Address, a.Service), a.Service)
+		out.Add("Address", fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address, a.Tags[plan.TagService]), a.Address)
 	}
 }
 
@@ -415,9 +410,9 @@ func (p *Plan) adopted(f *Facts) {
 	}
 	for i := range f.Cloud.Addresses {
 		a := &f.Cloud.Addresses[i]
-		owner := check.Find(f.Services, func(s *corev1.Service) bool { return addresses.Marked(a, s) })
-		if slices.Contains(ids, a.ID) && owner != nil {
-			p.Adopted = append(p.Adopted, Adopted{owner.Namespace + "/" + owner.Name, a})
+		marked := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return addresses.Marked(a, &s) })
+		if marked && slices.Contains(ids, a.ID) {
+			p.Adopted = append(p.Adopted, a)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (t *Taker) Back() []engine.Step {
 // carried out.
 func (t *Taker) Consent(ctx context.Context) error {
 	names, _ := t.Plan.undecided(t.Options)
-	if len(names) == 0 || t.Plan.Problem != nil || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
+	if len(names) == 0 || t.Plan.Problem != nil || !t.Asks() {
 		return t.check()
 	}
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
@@ -129,7 +129,7 @@ func (t *Taker) Consent(ctx context.Context) error {
 // AskAddresses asks the person at the terminal whether csccm releases the addresses that the old controller acquired.
 func (t *Taker) AskAddresses(ctx context.Context) error {
 	services := t.Plan.adopting()
-	if t.Adopt != "" || len(services) == 0 || t.Plan.Problem != nil || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
+	if t.Adopt != "" || len(services) == 0 || t.Plan.Problem != nil || !t.Asks() {
 		return nil
 	}
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
@@ -397,9 +397,9 @@ func (t *Taker) adopt(ctx context.Context) error {
 // unadopt takes the marks away that a takeover made.
 func (t *Taker) unadopt(ctx context.Context) error {
 	for _, a := range t.Plan.Adopted {
-		t.Progress.Step("Taking csccm's mark from address %s", a.Address.Address)
-		if err := t.tagged(addresses.Untag(ctx, t.Cloud.Client, a.Address), "deleteTags"); err != nil {
-			return fmt.Errorf("untag address %s: %w", a.Address.Address, err)
+		t.Progress.Step("Taking csccm's mark from address %s", a.Address)
+		if err := t.tagged(addresses.Untag(ctx, t.Cloud.Client, a), "deleteTags"); err != nil {
+			return fmt.Errorf("untag address %s: %w", a.Address, err)
 		}
 	}
 	return nil

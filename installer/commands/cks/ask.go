@@ -44,7 +44,7 @@ func (t *task) askWhatIsMissing(ctx context.Context) error {
 		if f.given() || !required && !offered {
 			continue
 		}
-		names, err := f.Names(ctx, t.Service)
+		names, err := t.Names(ctx, f.Names)
 		if err != nil {
 			return explain("list what --"+f.Name+" can name", err)
 		}

@@ -20,9 +20,10 @@ const helpColumns = 80
 // advancedAnnotation marks flags that only --help=all shows.
 const advancedAnnotation = "csccm.io/advanced"
 
-// Advanced marks flags of a command for special cases: its help shows them with --help=all alone.
-func Advanced(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
+// Advanced marks flags of a command for special cases: its help shows them with --help=all alone. names
+// are separated by blanks.
+func Advanced(cmd *cobra.Command, names string) {
+	for _, name := range strings.Fields(names) {
 		if err := cmd.Flags().SetAnnotation(name, advancedAnnotation, []string{"true"}); err != nil {
 			panic(err) // a name that no flag has
 		}
