@@ -110,7 +110,8 @@ func TestPlanShowsEveryChange(t *testing.T) {
 
 	p = newEnv(t, leftby.Leaseweb).plan()
 	require.Contains(t, strings.Join(changesOf(p, "default/web")[:2], "\n"), "~ rename rule K8s_svc_")
-	require.Len(t, changesOf(p, "default/web"), 4)
+	require.Len(t, changesOf(p, "default/web"), 5)
+	require.Contains(t, changesOf(p, "default/web"), "~ tag address 192.168.2.9", "the Service's annotation names it")
 }
 
 // The plan names the other controller and the order, or the command says that there is none; never both.
