@@ -151,7 +151,9 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"rule": func(w, _ []string) (bool, any) {
 			for _, r := range p.on(p.at(w[0])).rules {
 				if fmt.Sprint(r.PublicPort) == w[1] {
-					return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
+					return script.Subset(map[string]string{
+						"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort), "description": r.Description,
+					}, w[2:]), r
 				}
 			}
 			return false, "no rule"
