@@ -45,6 +45,7 @@ SOAKFLAGS ?=
 CLOUDFLAGS ?=
 LESSONFLAGS ?=
 MINORS ?= all
+IMAGE ?= ghcr.io/csccm/cloudstack-ccm:$(subst +,-,$(VERSION))
 
 .PHONY: help
 help: ## show this help
@@ -68,10 +69,10 @@ lesson: ## what a cloud controller manager does: two clusters side by side, one 
 ##@ Change
 # The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
 .PHONY: test
-test: ## run the unit, contract, controller and system tests (7 minutes on 2 cores)
+test: ## run the unit, contract, controller and system tests (7 minutes on 2 cores; make lint has go vet's checks)
 	cd test && go run ./cmd/plane-build
-	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
-	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
+	$(GOTEST) -vet=off -timeout=15m $(TESTFLAGS) ./...
+	cd test && $(GOTEST) -vet=off -timeout=30m $(TESTFLAGS) ./...
 
 .PHONY: race
 race: ## run the tests of concurrent packages with the race detector (6 minutes; needs a C compiler)
@@ -145,6 +146,10 @@ explore: ## random histories of the whole controller (SEEDS=1-100 MINUTES=10; HI
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="-duration 2m -seed 1")
 	cd test && go run ./cmd/plane-build && go test ./soak -run TestSoak -v -count=1 -timeout=0 -args -duration 10m $(SOAKFLAGS)
+
+.PHONY: image
+image: build bin/crane ## the controller's image without docker, as bin/cloudstack-ccm.tar (IMAGE=name:tag): docker load, ctr, k3s ctr, crane push
+	release/steps image "$(IMAGE)"
 
 ##@ Release
 # The tools of a release, each pinned in a module of its own: a quarter of an hour of one core, once.
