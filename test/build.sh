@@ -4,6 +4,7 @@
 # reports its progress every five seconds.
 set -euo pipefail
 cd "$(dirname "$0")"
+here=$PWD
 bin=${BIN:-bin}
 [ "${bin#/}" != "$bin" ] || bin=$(cd .. && pwd)/$bin
 mkdir -p "$bin"
@@ -32,11 +33,11 @@ if [ ! -d "$(go env GOCACHE)/00" ] && [ "$free" -lt 6000 ]; then
   fail "The first build needs 6 GB below $(go env GOCACHE), and $free MB are free: set GOCACHE to a folder on a larger disk"
 fi
 
+. "$here/compiler-env.sh"
 for program; do
   total=$(go list -deps "$packages/$program" | wc -l)
-  # The compiler collects garbage half as often as by default: a tenth less CPU time for some more memory.
   # With -v, go prints the path of each package that it compiles; lines with a blank or a colon are messages.
-  GOGC=200 go build -v -o "$bin/$program" "$packages/$program" 2>&1 | {
+  go build -v -o "$bin/$program" "$packages/$program" 2>&1 | {
     next=$SECONDS compiled=0
     while IFS= read -r line; do
       case $line in

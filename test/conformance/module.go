@@ -46,7 +46,7 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 	p.Source = module(ctx, p.Source, minor)
 	p.What = fmt.Sprintf("the end-to-end tests of Kubernetes %s", minor.Release())
 	p.Name, p.Folder, p.LDFlags = "suite", "conformance", "-s -w"
-	p.Also = agnhost
+	p.Packages, p.Links, p.Released = []string{".", agnhost}, nil, nil
 
 	built.Suite = must.Get(p.Ensure(ctx, out))
 	built.Agnhost = filepath.Join(filepath.Dir(built.Suite), filepath.Base(agnhost))

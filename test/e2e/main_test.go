@@ -51,7 +51,7 @@ func prepare(m *testing.M) int {
 	programs.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
 	// The tests mostly wait for Pods, leases and periods: three for each processor run at the same time.
 	must.OK(flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))) // -parallel overrides it
-	programs.planes = &plane.Pool{Binary: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}
+	programs.planes = &plane.Pool{Programs: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}
 	code := m.Run()
 	must.OK(programs.planes.Stop())
 	// What a test leaves out nobody uses, so only a whole run finds rights that nothing needs.

@@ -52,9 +52,9 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 				fmt.Fprintf(os.Stderr, left+"\n", minor)
 				t.Skipf(left, minor)
 			}
-			binary, err := plane.Ensure(t.Context(), minor, os.Stderr)
+			folder, err := plane.Ensure(t.Context(), minor, os.Stderr)
 			require.NoError(t, err)
-			p, err := plane.Start(t.Context(), plane.Options{Binary: binary, Audit: true, NodeGrace: defaultGrace})
+			p, err := plane.Start(t.Context(), plane.Options{Programs: folder, Audit: true, NodeGrace: defaultGrace})
 			require.NoError(t, err)
 			t.Cleanup(p.Stop)
 			testMinor(t, minor, newClusterEnvOn(t, p, nil))

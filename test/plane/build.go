@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/test/internal/must"
@@ -31,29 +33,58 @@ func ModuleDir() (_ string, err error) {
 	}
 }
 
-// Cached returns the path of a minor's binary, which depends on the sources and the
-// Go version of this checkout, and reports whether it exists.
-func Cached(ctx context.Context, minor Minor) (path string, there bool, err error) {
+// Cached returns the folder of a minor's programs, which depends on the sources and the
+// Go version of this checkout, and reports whether they exist.
+func Cached(ctx context.Context, minor Minor) (folder string, there bool, err error) {
 	defer must.Return(&err)
-	return must.Get(Program(minor)).Cached(ctx)
+	path, there := must.Get2(must.Get(Program(minor)).Cached(ctx))
+	return filepath.Dir(path), there, nil
 }
 
-// Ensure returns the path of a minor's binary and builds it when it does not exist, as program.Ensure does.
-func Ensure(ctx context.Context, minor Minor, out io.Writer) (_ string, err error) {
+// Ensure returns the folder of the programs of a minor's control plane: etcd, kube-apiserver, kube-controller-manager,
+// kube-scheduler and kubectl. It fetches or builds them when they do not exist, as program.Ensure does.
+func Ensure(ctx context.Context, minor Minor, out io.Writer) (folder string, err error) {
 	defer must.Return(&err)
-	return must.Get(Program(minor)).Ensure(ctx, out)
+	return filepath.Dir(must.Get(must.Get(Program(minor)).Ensure(ctx, out))), nil
 }
 
-// Program returns the program of a minor.
+// EnsureNode returns the folder of the programs of a minor's nodes, kubelet and kube-proxy, as Ensure does.
+func EnsureNode(ctx context.Context, minor Minor, out io.Writer) (folder string, err error) {
+	defer must.Return(&err)
+	p := must.Get(Program(minor))
+	if !p.OwnCache {
+		p.What = "kubelet and kube-proxy " + minor.Release()
+		p.Name, p.Folder, p.Packages, p.Links = "kubelet", "node", []string{"./node"}, nodeLinks
+		p.Released = official.fetcher(minor, "kubelet", "kube-proxy")
+	}
+	return filepath.Dir(must.Get(p.Ensure(ctx, out))), nil
+}
+
+// nodeLinks are the names of the program of package node.
+var nodeLinks = map[string]string{"kubelet": "node", "kube-proxy": "node"}
+
+// Program returns the programs of a minor's control plane. The newest minor has the packages, and their versions, of the
+// product's go.mod, and so compiles with them. An older one compiles everything, and then the node's programs as well.
 func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
 	module := must.Get(ModuleDir())
-	return program.Program{
+	p := program.Program{
 		What: fmt.Sprintf("the control plane (etcd and Kubernetes %s)", minor.Release()), Takes: "3 to 12 minutes",
-		Name: "plane", Folder: "plane", Release: minor.Release(),
-		Source: filepath.Join(module, "plane", minor.Folder()), Package: ".", LDFlags: ldflags(minor),
-		OwnCache: minor != Newest, // the newest minor has the packages, and their versions, of the product's go.mod
-	}, nil
+		Name: "kube-apiserver", Folder: "plane", Release: minor.Release(),
+		Source: filepath.Join(module, "plane", minor.Folder()), Packages: []string{"."}, LDFlags: ldflags(minor),
+		Links: map[string]string{}, OwnCache: minor != Newest,
+	}
+	for _, name := range append([]string{"etcd"}, controlPlane...) {
+		p.Links[name] = minor.Folder()
+	}
+	released := controlPlane
+	if p.OwnCache {
+		p.Packages = append(p.Packages, "./node")
+		maps.Copy(p.Links, nodeLinks)
+		released = append(released, slices.Collect(maps.Keys(nodeLinks))...)
+	}
+	p.Released = official.fetcher(minor, append([]string{"etcd"}, released...)...)
+	return p, nil
 }
 
 // ldflags returns linker flags that set the release: without them the programs report

@@ -4,8 +4,8 @@
 // Package plane runs a real Kubernetes control plane for tests and the demo:
 // etcd, kube-apiserver and, unless Options.APIOnly is set, kube-controller-manager
 // and kube-scheduler. Each is a child process on loopback; all of them write to one
-// temporary folder. Kubernetes itself is not linked into the tests: its programs are
-// one multi-call binary that Ensure builds once per machine.
+// temporary folder. Kubernetes itself is not linked into the tests: Ensure fetches its
+// programs, or builds them, once per machine.
 package plane
 
 import (
@@ -36,8 +36,8 @@ import (
 
 // Options configures a control plane; the zero value starts all components.
 type Options struct {
-	// Binary is the multi-call binary, as Ensure returns it.
-	Binary string
+	// Programs is the folder of the programs, as Ensure returns it.
+	Programs string
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
 	// Host is the address that the API server listens on; empty means loopback. With
@@ -66,9 +66,9 @@ type Plane struct {
 	Host string
 	Port int
 
-	pki    *pki
-	egress *egress
-	binary string
+	pki      *pki
+	egress   *egress
+	programs string
 
 	// Of a pool's control planes: what the API server held at first, and the size of the audit log when the plane was lent.
 	baseline *baseline
@@ -105,7 +105,7 @@ func Start(ctx context.Context, o Options) (p *Plane, err error) {
 }
 
 func start(ctx context.Context, o Options) (_ *Plane, err error) {
-	p := &Plane{Host: cmp.Or(o.Host, loopback), binary: o.Binary}
+	p := &Plane{Host: cmp.Or(o.Host, loopback), programs: o.Programs}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -117,7 +117,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 		must.OK(os.Mkdir(p.file(sub), 0o700))
 	}
 	p.Kubectl = p.file("bin/kubectl")
-	must.OK(os.Symlink(o.Binary, p.Kubectl))
+	must.OK(os.Symlink(filepath.Join(o.Programs, "kubectl"), p.Kubectl))
 	p.pki = must.Get(newPKI(p.file("pki"), p.Host))
 	var peer int
 	p.Port, peer = must.Get2(freePorts(ctx))
@@ -260,10 +260,10 @@ func (p *Plane) local() bool { return p.Host == loopback }
 
 func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 
-// run starts a component of the multi-call binary.
+// run starts a component.
 func (p *Plane) run(ctx context.Context, name string, args ...string) (*child.Process, error) {
 	c, err := child.Start(ctx, child.Command{
-		Name: name, Path: p.binary, Argv0: name, Args: args,
+		Name: name, Path: filepath.Join(p.programs, name), Argv0: name, Args: args,
 		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
 		// Garbage is collected half as often: a fifth of the CPU time of the tests went into it.
 		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin", "GOGC=200"},

@@ -18,8 +18,8 @@ import (
 // created and is lent again: etcd and the API server start once for many tests, the controller manager and the scheduler for
 // each.
 type Pool struct {
-	// Binary is the multi-call binary of the newest minor.
-	Binary string
+	// Programs is the folder of the newest minor's programs, as Ensure returns it.
+	Programs string
 
 	mu   sync.Mutex
 	free []*Plane
@@ -39,7 +39,7 @@ func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 	}()
 	defer must.Return(&err)
 	if p == nil {
-		p = must.Get(Start(ctx, Options{Binary: x.Binary, Audit: true, APIOnly: true}))
+		p = must.Get(Start(ctx, Options{Programs: x.Programs, Audit: true, APIOnly: true}))
 		p.baseline = must.Get(p.newBaseline(ctx))
 	}
 	// The API server writes whole lines, and nobody makes requests now.

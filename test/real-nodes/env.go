@@ -135,7 +135,7 @@ func newEnv(ctx context.Context, p *programs, at *place) *env {
 	dir, _ := realnode.Inside()
 	e := &env{place: at, programs: p, home: must.Get(os.MkdirTemp(dir, "home-"))}
 	e.Cluster = realnode.StartCluster(ctx, realnode.ClusterOptions{
-		Binary: p.Plane, Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
+		Programs: p.Plane, NodePrograms: p.Node, Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	})
 	address := netip.AddrPortFrom(at.gateway.Addr(), 0).String()
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, address, simulator.Options{World: at.world, Latency: at.latency}))

@@ -30,7 +30,8 @@ import (
 
 // programs holds what is built before the sandbox starts: inside it there is no network.
 type programs struct {
-	Plane    string
+	Plane    string // the folder of the control plane's programs
+	Node     string // the folder of the nodes' programs
 	Binaries testenv.Binaries
 	Images   []string
 	Root     string // the folder of the checkout
@@ -42,6 +43,7 @@ type programs struct {
 func prepare(ctx context.Context, minor plane.Minor) *programs {
 	module := must.Get(plane.ModuleDir())
 	p := &programs{Root: filepath.Dir(module), Plane: must.Get(plane.Ensure(ctx, minor, os.Stderr))}
+	p.Node = must.Get(plane.EnsureNode(ctx, minor, os.Stderr))
 	_, _ = fmt.Fprintln(os.Stderr, "Building the programs and images.")
 	p.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")

@@ -25,7 +25,8 @@ import (
 
 // ClusterOptions configures a cluster of real nodes.
 type ClusterOptions struct {
-	Binary string // the multi-call binary
+	Programs     string // the folder of the control plane's programs
+	NodePrograms string // the folder of kubelet and kube-proxy
 	// Images are the image archives that every node imports.
 	Images []string
 	// Gateway is the router's address in the nodes' network, where the API server listens.
@@ -52,7 +53,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) *Cluster {
 	c := &Cluster{o: o}
 	newNetwork(ctx, o.Gateway, o.Public...)
 	c.Plane = must.Get(plane.Start(ctx, plane.Options{
-		Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
+		Programs: o.Programs, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
 	}))
 	c.Client = must.Get(kubernetes.NewForConfig(must.Get(c.AdminConfig())))
 	return c

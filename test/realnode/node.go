@@ -57,16 +57,16 @@ func (n *Node) start(ctx context.Context) {
 	for _, archive := range n.cluster.o.Images {
 		must.OK(n.ctr(ctx, "images", "import", archive))
 	}
-	n.background(ctx, "kube-proxy", n.cluster.o.Binary, "kube-proxy", "--config", n.file("kube-proxy.yaml"))
+	n.background(ctx, "kube-proxy", filepath.Join(n.cluster.o.NodePrograms, "kube-proxy"), "--config", n.file("kube-proxy.yaml"))
 	kubelet := []string{
-		"kubelet", "--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
+		"--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
 		"--root-dir=" + n.file("kubelet"), "--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name,
 		"--node-ip=" + n.Address.String(), "--v=2",
 	}
 	if !n.NotExternal {
 		kubelet = append(kubelet, "--cloud-provider=external")
 	}
-	n.background(ctx, "kubelet", n.cluster.o.Binary, kubelet...)
+	n.background(ctx, "kubelet", filepath.Join(n.cluster.o.NodePrograms, "kubelet"), kubelet...)
 }
 
 // power creates the node's folder, cgroups, process 1 and link.

@@ -76,7 +76,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 		cloud := must.Get(testenv.StartCloudStack(nil))
 		t.Cleanup(cloud.Stop)
 		e.Cluster = must.Get(testenv.StartCluster(t.Context(), testenv.ClusterOptions{
-			Plane:      plane.Options{Binary: must.Get(plane.Ensure(t.Context(), plane.Newest, os.Stderr))},
+			Plane:      plane.Options{Programs: must.Get(plane.Ensure(t.Context(), plane.Newest, os.Stderr))},
 			Controller: programs.Controller, Images: images, Heartbeat: time.Second,
 		}))
 		t.Cleanup(e.Stop)

@@ -65,7 +65,7 @@ func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
 	helm := program.Program{
 		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3",
-		Source: source, Package: "helm.sh/helm/v3/cmd/helm", LDFlags: "-s -w",
+		Source: source, Packages: []string{"helm.sh/helm/v3/cmd/helm"}, LDFlags: "-s -w",
 	}
 	return helm.Ensure(ctx, out)
 }

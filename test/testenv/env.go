@@ -96,7 +96,7 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 		env.vms[list[i].Name] = list[i].ID
 	}
 	if !env.borrowed {
-		env.Plane = must.Get(plane.Start(ctx, plane.Options{Binary: o.Plane, APIOnly: true}))
+		env.Plane = must.Get(plane.Start(ctx, plane.Options{Programs: o.Plane, APIOnly: true}))
 	}
 	config := must.Get(env.AdminConfig())
 	config.ContentType = "application/vnd.kubernetes.protobuf"

@@ -82,7 +82,7 @@ func (p *place) make(ctx context.Context) {
 	p.makeNetwork(ctx)
 	p.home = must.Get(os.MkdirTemp(p.dir, "home-"))
 	cluster := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
-		Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
+		Plane: plane.Options{Programs: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
 	}))
 	if err := must.Catch(func() { p.join(ctx, cluster, p.vms...) }); err != nil {
 		cluster.Stop()

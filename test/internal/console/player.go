@@ -110,7 +110,7 @@ func (p *Player) Build(ctx context.Context) {
 // Start starts a cluster without nodes, which the end stops.
 func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *testenv.Cluster {
 	c := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
-		Plane: plane.Options{Binary: p.Plane, Dir: p.Dir, NodeGrace: grace}, Controller: p.Binaries.Controller,
+		Plane: plane.Options{Programs: p.Plane, Dir: p.Dir, NodeGrace: grace}, Controller: p.Binaries.Controller,
 	}))
 	p.Clusters[name] = c
 	p.Defer(c.Stop)

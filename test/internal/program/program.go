@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Program is a program that is built from a module of its own.
+// Program is one or more programs that are built from a module of their own.
 type Program struct {
 	// What names the program in messages, such as "helm".
 	What string
@@ -37,16 +37,22 @@ type Program struct {
 	Name, Folder, Release string
 	// Source is the folder of the module. Each file in it is part of the key in the cache.
 	Source string
-	// Package is the path of the package.
-	Package string
-	// Also is another package whose program comes into the same folder, empty for none. Both have the names of their packages then.
-	Also string
+	// Packages are the paths of the packages that are built, each to a file named as the last element of its path.
+	Packages []string
+	// Links are further names of these files: of programs that do what their name says.
+	Links map[string]string
+	// Released fetches what has been built elsewhere into a folder; nil where nothing has. An ErrUnreachable says that there is
+	// no way to it from here.
+	Released func(ctx context.Context, dir string, report func(state string)) error
 	// LDFlags are flags of the linker.
 	LDFlags string
 	// OwnCache compiles into a cache that is removed afterwards: for a program that shares few packages with this checkout, and
 	// would add gigabytes to the user's cache.
 	OwnCache bool
 }
+
+// ErrUnreachable is the error of Program.Released where the place of the released programs does not answer soon.
+var ErrUnreachable = errors.New("cannot be reached")
 
 // Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
 // exists.
@@ -66,7 +72,6 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	if err != nil || there {
 		return path, err
 	}
-	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
 	cache, report := filepath.Dir(filepath.Dir(path)), printer(out)
 	must.OK(os.MkdirAll(cache, 0o750))
 	waiting := func() { report(false, "waiting for another process, which builds it") }
@@ -75,11 +80,44 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := p.build(ctx, path, report); err != nil {
+	if p.fetch(ctx, filepath.Dir(path), out, report) {
+		report(true, "fetched")
+		return path, nil
+	}
+	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
+	if err := p.build(ctx, filepath.Dir(path), report); err != nil {
 		return "", fmt.Errorf("build %s: %w", p.What, err)
 	}
 	report(true, "built")
 	return path, nil
+}
+
+// fetch fetches the released program, and reports whether that was possible. What prevents it is printed, unless there is no way
+// to the place of the released programs.
+func (p Program) fetch(ctx context.Context, dir string, out io.Writer, report func(last bool, state string)) bool {
+	if p.Released == nil {
+		return false
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), "fetch-")
+	if err == nil {
+		err = p.Released(ctx, work, func(state string) { report(false, state) })
+	}
+	if err == nil {
+		err = place(work, dir)
+	}
+	_ = os.RemoveAll(work)
+	if err != nil && !errors.Is(err, ErrUnreachable) {
+		_, _ = fmt.Fprintf(out, "%s: what was released cannot be used: %v\n", p.What, err)
+	}
+	return err == nil
+}
+
+// place moves a finished folder to its place in the cache.
+func place(work, dir string) (err error) {
+	defer must.Return(&err)
+	must.OK(os.RemoveAll(dir))
+	must.OK(os.Chmod(work, 0o750)) // #nosec G302 -- a folder
+	return os.Rename(work, dir)
 }
 
 // cacheDir returns the folder of the program. Its name depends on everything that the program is built from.
@@ -102,22 +140,24 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 
 // build compiles the program. A cache of its own is removed after a success and kept after a failure, so that the next attempt
 // continues from there.
-func (p Program) build(ctx context.Context, path string, report func(last bool, state string)) (err error) {
+func (p Program) build(ctx context.Context, dir string, report func(last bool, state string)) (err error) {
 	defer must.Return(&err)
-	cache := filepath.Dir(filepath.Dir(path))
+	cache := filepath.Dir(dir)
 	goCache := filepath.Join(cache, "gocache-"+p.Release)
 	work := must.Get(os.MkdirTemp(cache, "build-"))
 	defer func() { _ = os.RemoveAll(work) }()
 
 	report(false, "fetching Go modules")
-	total := strings.Count(must.Get(Go(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package)), "\n")
-	target, packages := filepath.Join(work, p.Name), []string{p.Package}
-	if p.Also != "" {
-		target, packages = work+"/", append(packages, p.Also)
+	list := append([]string{"list", "-mod=readonly", "-deps"}, p.Packages...)
+	total := strings.Count(must.Get(Go(ctx, p.Source, list...)), "\n")
+	args := []string{
+		"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-ldflags", p.LDFlags, "-o", work + string(filepath.Separator),
 	}
-	cmd := goCommand(ctx, p.Source, append([]string{"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
-		"-ldflags", p.LDFlags, "-o", target}, packages...)...)
-	cmd.Env = append(cmd.Env, "GOGC=200") // the compiler collects garbage half as often: a tenth less CPU time
+	cmd := goCommand(ctx, p.Source, append(args, p.Packages...)...)
+	if os.Getenv("GOGC") == "" {
+		cmd.Env = append(cmd.Env, "GOGC=200") // as compiler-env.sh sets it where there is enough memory
+	}
 	if p.OwnCache {
 		cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
 	}
@@ -130,9 +170,10 @@ func (p Program) build(ctx context.Context, path string, report func(last bool, 
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", errors.Join(ctx.Err(), err), failure)
 	}
-	must.OK(os.RemoveAll(filepath.Dir(path)))
-	must.OK(os.Chmod(work, 0o750)) // #nosec G302 -- a folder
-	must.OK(os.Rename(work, filepath.Dir(path)))
+	for name, file := range p.Links {
+		must.OK(os.Symlink(file, filepath.Join(work, name)))
+	}
+	must.OK(place(work, dir))
 	return os.RemoveAll(goCache)
 }
 

@@ -29,7 +29,10 @@ const (
 )
 
 //go:embed main.go.tmpl
-var source []byte
+var controlPlane []byte
+
+//go:embed node.go.tmpl
+var node []byte
 
 func main() {
 	for _, minor := range plane.Minors() {
@@ -43,8 +46,8 @@ func main() {
 // write writes the folder of one minor; the working directory is test/plane.
 func write(minor plane.Minor) {
 	dir := minor.Folder()
-	must.OK(os.MkdirAll(dir, 0o750))
-	for name, content := range map[string][]byte{"go.mod": planeMod(minor), "main.go": source} {
+	must.OK(os.MkdirAll(filepath.Join(dir, "node"), 0o750))
+	for name, content := range map[string][]byte{"go.mod": planeMod(minor), "main.go": controlPlane, "node/main.go": node} {
 		must.OK(os.WriteFile(filepath.Join(dir, name), content, 0o644)) // #nosec G306 -- sources
 	}
 	must.Get(program.Go(context.Background(), dir, "mod", "tidy"))
