@@ -139,13 +139,15 @@ func TestBudgetAtScale(t *testing.T) {
 			env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size.nodes+1) }))
 			s, n, v := size.services, size.ports, size.nodes+1+7
 			nodes := nodesUpTo(size.nodes)
+			// Of several namespaces, each of which may change so many at once.
+			key := func(i int) string { return fmt.Sprintf("team%d/web%d", i/100, i) }
 			for i := range s {
-				env.create(fmt.Sprintf("web%d", i), someOrTen(n))
+				env.create(key(i), someOrTen(n))
 			}
 			env.setNodes(nodes)
 			env.noticed()
 			all := func() { // some at a time
-				workqueue.ParallelizeUntil(t.Context(), 10, s, func(i int) { assert.NoError(t, env.attempt(fmt.Sprintf("web%d", i))) })
+				workqueue.ParallelizeUntil(t.Context(), 10, s, func(i int) { assert.NoError(t, env.attempt(key(i))) })
 			}
 			rules := s*n + 2
 			lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1 // rules, firewall, addresses, VMs, network
