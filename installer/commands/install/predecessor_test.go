@@ -76,7 +76,7 @@ func TestInstallOffersThePredecessorsKeys(t *testing.T) {
 	t.Parallel()
 	e, keys := leaseweb(t, "cloud-config", nil)
 	o := e.taking(t)
-	e.Answers("3", "yes")
+	e.Answers("3", "", "yes") // keys, addresses, go on
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), "Use the keys of the other provider (Secret kube-system/cloud-config of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+")")
 	e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
