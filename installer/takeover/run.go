@@ -130,7 +130,7 @@ func (t *Taker) Consent(ctx context.Context) error {
 func (t *Taker) AskAddresses(ctx context.Context) error {
 	services := t.Plan.adopting()
 	if t.Adopt != "" || len(services) == 0 || t.Plan.Problem != nil || !t.Asks() {
-		return nil
+		return nil //nolint:nilerr // a plan with a problem is not carried out, and says so itself
 	}
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
 		Message: english.Plural(len(services), "address", "") + " that the old controller acquired", Flag: "--adopt-addresses", Default: "yes",
