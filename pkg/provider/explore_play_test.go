@@ -62,9 +62,11 @@ type explorer struct {
 	place  string // net, vpc or project
 	second bool   // another cluster uses the account, too
 	noTags bool   // the role may not tag
-	masks  bool   // what is known is not reported; see known: in the code
-	trace  bool   // Events are part of the log
-	log    *logBuffer
+	// onePurpose is of a network whose addresses have either load balancer rules or port forwardings.
+	onePurpose bool
+	masks      bool // what is known is not reported; see known: in the code
+	trace      bool // Events are part of the log
+	log        *logBuffer
 
 	config  string    // the file of the cloud-config
 	keys    [2]string // API key and secret key of the controller's user
@@ -192,6 +194,7 @@ func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 		s.Words = s.Words[1:]
 		for _, part := range s.Words {
 			e.noTags = e.noTags || strings.Contains(part, "createTags")
+			e.onePurpose = e.onePurpose || place == "vpc" && (part == "release:4.18" || part == "release:4.19")
 		}
 		if roomy {
 			s.Words = slices.DeleteFunc(s.Words, func(part string) bool { return strings.HasPrefix(part, "limit:") })

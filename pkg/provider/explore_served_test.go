@@ -53,7 +53,7 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 	mode, proxy := cmp.Or(annotated(s, "mode"), e.setup.config["lb-mode"], "auto"), annotated(s, "proxy-protocol")
 	for _, p := range s.Spec.Ports {
 		udp := slices.ContainsFunc(s.Spec.Ports, func(o corev1.ServicePort) bool {
-			return o.Protocol == corev1.ProtocolUDP && o.Port == p.Port
+			return o.Protocol == corev1.ProtocolUDP && (o.Port == p.Port || e.onePurpose)
 		})
 		if mode == "direct" || mode == "auto" && !w.internal && udp {
 			w.forwards[portKey(string(p.Protocol), int(p.Port))] = int(p.NodePort)

@@ -75,7 +75,7 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 
 	lanes := suite.Lanes(form.Name, rolling)
 	names := slices.Sorted(maps.Keys(lanes))
-	reports := make([][]byte, len(names))
+	reports := make([][]byte, len(names), len(names)+1)
 	must.Each(len(names), func(i int) { reports[i] = e.lane(ctx, form.Name+"-"+names[i], lanes[names[i]]) })
 
 	if again := suite.Failed(suite.Judge(form.Name, rolling, reports...)); again != "" {
