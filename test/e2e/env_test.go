@@ -69,7 +69,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-// said is what a command said: all of it, and what is on stdout when it runs with -o.
+// said is what a command said: all of it, and what is on stdout when a program reads that.
 type said struct {
 	args     []string
 	all, out string
@@ -104,7 +104,7 @@ func (e *env) csccm(t *testing.T, stdin string, args ...string) said {
 	cmd.Stdin = strings.NewReader(stdin)
 	var all, out output
 	cmd.Stdout, cmd.Stderr = &all, &all // one pipe, so that the order is that of a terminal
-	if slices.Contains(args, "-o") {
+	if slices.Contains(args, "-o") || args[0] == "template" {
 		cmd.Stdout = &out
 	}
 	var exit *exec.ExitError

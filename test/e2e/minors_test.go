@@ -121,7 +121,7 @@ func (e *clusterEnv) testChart(t *testing.T) {
 	for _, file := range files {
 		path, err := filepath.Abs(file)
 		require.NoError(t, err)
-		manifest := e.csccm(t, "", "template", "--values", path).want(t, 0).all
+		manifest := e.csccm(t, "", "template", "--values", path).want(t, 0).out
 		kubectl(manifest, "apply", "--validate=strict", "-f", "-")
 		kubectl(manifest, "delete", "--timeout=5m", "-f", "-")
 	}
