@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
@@ -22,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -176,6 +179,35 @@ func TestAddressesAreMarkedAndGivenBack(t *testing.T) {
 			addressesAreMarkedAndGivenBack(t, state)
 		})
 	}
+}
+
+// The controller may tag an address between our look at it and our tags, which CloudStack then refuses.
+func TestAddressIsMarkedBesideTheController(t *testing.T) {
+	t.Parallel()
+	e := standby(t, leftby.Apache)
+	client := e.source.Cloud.Client
+	services, err := e.kube.CoreV1().Services("default").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	web := &services.Items[slices.IndexFunc(services.Items, func(s corev1.Service) bool { return s.Name == "web" })]
+
+	facts, err := addresses.Read(t.Context(), client, "")
+	require.NoError(t, err)
+	facts.ClusterIDs, facts.Services = []string{"test"}, services.Items
+	items := addresses.MakePlan(facts, []*corev1.Service{web}, true)
+	require.Len(t, items, 1)
+	require.Equal(t, addresses.Adopt, items[0].Verdict, items[0].Why)
+
+	theirs := plan.Tags("test", loadbalancer.ServiceOf(web))
+	delete(theirs, plan.TagAllocatedBy)
+	job, err := client.CreateTags(t.Context(), plan.ResourcePublicIP, []string{items[0].AddressID}, theirs)
+	require.NoError(t, err)
+	_, err = client.Jobs().Wait(t.Context(), "createTags", job.JobID)
+	require.NoError(t, err)
+
+	require.NoError(t, addresses.Tag(t.Context(), client, &items[0]))
+	now, err := client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{ID: items[0].AddressID})
+	require.NoError(t, err)
+	require.True(t, addresses.Marked(&now[0], web), "%v", now[0].Tags)
 }
 
 func addressesAreMarkedAndGivenBack(t *testing.T, state string) {

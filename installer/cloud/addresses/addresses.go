@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,8 @@ type Item struct {
 	// It is empty where only the old provider can have acquired it.
 	Doubt string `json:"-"`
 
-	tags map[string]string // that the address gets
+	tags    map[string]string // that the address gets
+	project string            // of the address
 }
 
 // String names the address and its Service.
@@ -75,13 +77,32 @@ func Read(ctx context.Context, api *cloudapi.Client, project string) (f *Facts, 
 	return f, err
 }
 
-// Tag marks the address of an item.
+// Tag marks the address of an item. The controller may tag the address at the same time, and CloudStack refuses all tags of a call when
+// one of them is there: those that are missing then are added.
 func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
-	job, err := api.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, it.tags)
-	if err == nil {
-		_, err = api.Jobs().Wait(ctx, "createTags", job.JobID)
+	missing := maps.Clone(it.tags)
+	for {
+		job, err := api.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, missing)
+		if err == nil {
+			_, err = api.Jobs().Wait(ctx, "createTags", job.JobID)
+		}
+		if err == nil {
+			return nil
+		}
+
+		now, failed := api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: it.AddressID, ProjectID: it.project})
+		if failed != nil || len(now) != 1 {
+			return err
+		}
+		before := len(missing)
+		maps.DeleteFunc(missing, func(key, value string) bool { return now[0].Tags[key] == value })
+		if len(missing) == before { // something else is wrong, such as a tag with another value
+			return err
+		}
+		if len(missing) == 0 {
+			return nil
+		}
 	}
-	return err
 }
 
 // Untag takes the mark of an address away.
@@ -116,7 +137,7 @@ func (f *Facts) item(svc *corev1.Service) Item {
 	if out.Why = why; a == nil {
 		return out
 	}
-	out.Address, out.AddressID = a.Address, a.ID
+	out.Address, out.AddressID, out.project = a.Address, a.ID, a.ProjectID
 	if Marked(a, svc) && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster]) {
 		out.Verdict, out.Why = Done, "is handed over already"
 	} else if out.Why = f.against(id, a); out.Why == "" {
