@@ -159,8 +159,8 @@ func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
 	}
 }
 
-// Each command that changes something is in docs/exit-codes.md, runs in a script in all ways in which it must not change anything, and is
-// interrupted by TestExitCodesOfTimeouts. There is no exception.
+// Each command that changes something is in docs/exit-codes.md, runs in a script in all ways in which it must not
+// change anything, and is interrupted by TestExitCodesOfTimeouts. There is no exception.
 func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")

@@ -45,8 +45,8 @@ type Options struct {
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or prevented by an annotation. Pin wins.
 	Accept, Pin []string
 	ClusterID   string // as the chart will be told; "" = as the controller chooses it
-	// Adopt is "yes" or "no": whether addresses that the old controller acquired are marked as csccm's, which releases them with
-	// their Services. Empty asks; it is yes where nobody can be asked.
+	// Adopt is "yes" or "no": whether addresses that the old controller acquired are marked as csccm's, which releases
+	// them with their Services. Empty asks; it is yes where nobody can be asked.
 	Adopt string
 	Undo  bool // go back to the old controller by what the takeover kept on the Services and on the old workload
 }

@@ -360,8 +360,9 @@ func (t *Taker) markKept(ctx context.Context) error {
 	return nil
 }
 
-// adopt marks the addresses that the old controller acquired as csccm's. CloudStack is asked again: since the plan others may have got
-// rules on them. The old workload keeps their ids, for an undo. A role that may not tag leaves them as they are.
+// adopt marks the addresses that the old controller acquired as csccm's. CloudStack is asked again: since the plan
+// others may have got rules on them. The old workload keeps their ids, for an undo. A role that may not tag leaves them
+// as they are.
 func (t *Taker) adopt(ctx context.Context) error {
 	services := t.Plan.adopting()
 	if len(services) == 0 || t.Adopt == "no" {
@@ -405,7 +406,8 @@ func (t *Taker) unadopt(ctx context.Context) error {
 	return nil
 }
 
-// tagged ends the step of a call about tags. A role that does not allow it is a warning: traffic does not depend on tags.
+// tagged ends the step of a call about tags. A role that does not allow it is a warning: traffic does not depend on
+// tags.
 func (t *Taker) tagged(err error, later string) error {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		t.Progress.Warn("%v; later: %s, with the keys of a user who may", err, later)

@@ -169,8 +169,8 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.Contains(t, textOf(t, p), "has a third name by now")
 }
 
-// Addresses that only the old controller can have acquired are marked as csccm's, unless that was declined; an undo takes the marks
-// away, those of a takeover alone, whatever the Services' annotations say.
+// Addresses that only the old controller can have acquired are marked as csccm's, unless that was declined; an undo
+// takes the marks away, those of a takeover alone, whatever the Services' annotations say.
 func TestAddressesAreMarkedAndGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {

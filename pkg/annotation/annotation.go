@@ -118,8 +118,8 @@ type Exclusion struct {
 	Names map[string]string
 }
 
-// requestOf returns what the user of a Service asks for: the spec without what means nothing here and may be large, and our
-// annotations.
+// requestOf returns what the user of a Service asks for: the spec without what means nothing here and may be large, and
+// our annotations.
 func requestOf(svc *corev1.Service) *corev1.Service {
 	asked := &corev1.Service{Spec: svc.Spec}
 	asked.Spec.Selector, asked.Spec.ExternalIPs = nil, nil
@@ -133,14 +133,14 @@ func requestOf(svc *corev1.Service) *corev1.Service {
 	return asked
 }
 
-// SameRequest reports whether the users of two versions of a Service ask for the same. Lists that are too long to be read
-// are not compared.
+// SameRequest reports whether the users of two versions of a Service ask for the same. Lists that are too long to be
+// read are not compared.
 func SameRequest(a, b *corev1.Service) bool {
 	return !large(a) && !large(b) && apiequality.Semantic.DeepEqual(requestOf(a), requestOf(b))
 }
 
-// Fingerprint identifies what the user of a Service asks for. Records that cannot be read are part of it: somebody else wrote
-// them.
+// Fingerprint identifies what the user of a Service asks for. Records that cannot be read are part of it: somebody else
+// wrote them.
 func Fingerprint(svc *corev1.Service) string {
 	if svc.DeletionTimestamp != nil {
 		return "delete"

@@ -211,7 +211,8 @@ func onlyAnnotation(name, item string) func(n int) *corev1.Service {
 	return func(n int) *corev1.Service { return service(map[string]string{name: list(n, item)}) }
 }
 
-// The cost of a refusal does not depend on what the tenant wrote. Allocations stand for it: they do not depend on the machine.
+// The cost of a refusal does not depend on what the tenant wrote. Allocations stand for it: they do not depend on the
+// machine.
 func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 	for name, of := range map[string]func(n int) *corev1.Service{
 		SourceCIDRs:       onlyAnnotation(SourceCIDRs, "::%x"),

@@ -38,11 +38,11 @@ type AddressRecord struct {
 	// Acquired is when CloudStack says that the account acquired the address: an address that changed hands since is
 	// another one, although its id is the same.
 	Acquired string `json:"acquired,omitempty"`
-	// GuestOf is the namespace to which the address belongs, if that is another one than the Service's: one of its Services had the
-	// address first. Where the role may not tag, it is the only proof once that Service is gone.
+	// GuestOf is the namespace to which the address belongs, if that is another one than the Service's: one of its
+	// Services had the address first. Where the role may not tag, it is the only proof once that Service is gone.
 	GuestOf string `json:"guestOf,omitempty"`
-	// Opened are the ports that the Service may have on the address, such as "tcp:80,443 udp:53": a guest keeps them, and a
-	// firewall rule whose creation got no answer is told by them from somebody else's.
+	// Opened are the ports that the Service may have on the address, such as "tcp:80,443 udp:53": a guest keeps them,
+	// and a firewall rule whose creation got no answer is told by them from somebody else's.
 	Opened string `json:"opened,omitempty"`
 	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Targets the node ports that they may be
 	// forwarded to: both together prove a port forwarding whose creation got no answer, whatever the Service asks for by now.

@@ -47,8 +47,9 @@ func Modes() []string { return []string{Auto, Proxy, Direct} }
 // Anyone is the source range that lets everybody in.
 const Anyone = "0.0.0.0/0"
 
-// ParseRanges reads source ranges as people type them: separated by commas, blanks or line breaks, also within an item. IPv4 ranges
-// come back masked, sorted and without repetitions; a bare address is a /32. IPv6 ranges are returned apart.
+// ParseRanges reads source ranges as people type them: separated by commas, blanks or line breaks, also within an item.
+// IPv4 ranges come back masked, sorted and without repetitions; a bare address is a /32. IPv6 ranges are returned
+// apart.
 func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	for _, item := range items {
 		for text := range strings.FieldsFuncSeq(item, separates) {
@@ -72,8 +73,8 @@ func separates(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }
 // padding are leading zeros of the numbers in an address.
 var padding = regexp.MustCompile(`(^|[.:])0+([0-9])`)
 
-// parseRange reads an address or a prefix. Numbers with leading zeros are decimal, as Kubernetes reads them; an IPv4 range that is
-// written as an IPv6 one (IPv4-mapped) is an IPv4 range.
+// parseRange reads an address or a prefix. Numbers with leading zeros are decimal, as Kubernetes reads them; an IPv4
+// range that is written as an IPv6 one (IPv4-mapped) is an IPv4 range.
 func parseRange(text string) (p netip.Prefix, ok bool) {
 	address, length, prefix := strings.Cut(text, "/")
 	addr, err := netip.ParseAddr(address)
@@ -106,7 +107,8 @@ func Normalise(in []netip.Prefix) []netip.Prefix {
 	return slices.Compact(out)
 }
 
-// Intersect returns the addresses that are in both lists, as prefixes: each prefix that lies within one of the other list.
+// Intersect returns the addresses that are in both lists, as prefixes: each prefix that lies within one of the other
+// list.
 func Intersect(a, b []netip.Prefix) []netip.Prefix {
 	out := slices.Concat(within(outermost(b), a), within(outermost(a), b))
 	return Normalise(out)

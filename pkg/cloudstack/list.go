@@ -22,8 +22,8 @@ const (
 	listAttempts = 3    // of a list that changes while it is read page by page
 	maxRoom      = 5000 // items that room is made for before they are read
 
-	// maxEntries and maxListBytes are the size of a list, all pages together: it is kept in memory, and a server that goes on
-	// for ever would fill that. 100,000 VMs are some 200 MB.
+	// maxEntries and maxListBytes are the size of a list, all pages together: it is kept in memory, and a server that
+	// goes on for ever would fill that. 100,000 VMs are some 200 MB.
 	maxEntries   = 100_000
 	maxListBytes = 256 << 20
 )
@@ -132,9 +132,9 @@ func nextPage(read, largest int) (page, size int) {
 	return page, size
 }
 
-// listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and CloudStack
-// has no parameter to leave anything out. It fails when there is no room left. count is -1 when the answer has none, which for
-// CloudStack means an empty list.
+// listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and
+// CloudStack has no parameter to leave anything out. It fails when there is no room left. count is -1 when the answer
+// has none, which for CloudStack means an empty list.
 func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string, left *room) (items []T, count int, err error) {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {

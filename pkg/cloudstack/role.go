@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RefusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one object.
+// RefusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one
+// object.
 const RefusalAge = 10 * time.Minute
 
 // Role is what the role of the API's user allows, and what the server can do, as answers have shown. It is the one memory of

@@ -206,8 +206,9 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 
 func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKept >= 0 }
 
-// reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
-// is one too many for its namespace. An empty address is one that is about to be acquired. The tags are those of the address.
+// reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or
+// that is one too many for its namespace. An empty address is one that is about to be acquired. The tags are those of
+// the address.
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
 	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.req.Grants.MaxAddresses, 0

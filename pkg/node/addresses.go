@@ -177,7 +177,8 @@ func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	return out
 }
 
-// providedIPs returns the kubelet's --node-ip addresses but those that say nothing, such as 0.0.0.0; on dual stack the annotation holds two, separated by a comma.
+// providedIPs returns the kubelet's --node-ip addresses but those that say nothing, such as 0.0.0.0; on dual stack the
+// annotation holds two, separated by a comma.
 func providedIPs(n *corev1.Node) []netip.Addr {
 	if n == nil {
 		return nil

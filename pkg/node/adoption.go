@@ -102,9 +102,9 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 	return out
 }
 
-// Adoptable reports whether a Node waits for nobody: it is Ready, has no taint TaintKey, was never initialised, and is not being
-// deleted. A Node that is not Ready yet waits: it may be joining. A kubelet may have given a Node its provider ID, as those of
-// Cluster API do: then its labels tell whether it was initialised.
+// Adoptable reports whether a Node waits for nobody: it is Ready, has no taint TaintKey, was never initialised, and is
+// not being deleted. A Node that is not Ready yet waits: it may be joining. A kubelet may have given a Node its
+// provider ID, as those of Cluster API do: then its labels tell whether it was initialised.
 func Adoptable(n *corev1.Node) bool {
 	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) || metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
 	initialised := n.Spec.ProviderID != "" && (!hasVMID(n) || labelled)

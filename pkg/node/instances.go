@@ -46,8 +46,8 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 	return meta, nil
 }
 
-// dropUnspecified removes the annotation of the kubelet's --node-ip where it names no address, such as 0.0.0.0. The framework would
-// look for that among the VM's addresses, and not initialise the Node; it tries again soon.
+// dropUnspecified removes the annotation of the kubelet's --node-ip where it names no address, such as 0.0.0.0. The
+// framework would look for that among the VM's addresses, and not initialise the Node; it tries again soon.
 func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
 	const name = cloudproviderapi.AnnotationAlphaProvidedIPAddr
 	value := n.Annotations[name]

@@ -243,8 +243,8 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	}}
 }
 
-// comeBack deletes the victim's Service whose address a guest has, and creates it again: at once while the attacker asks for the
-// address, or with a later action. Every other time it keeps the address by an annotation.
+// comeBack deletes the victim's Service whose address a guest has, and creates it again: at once while the attacker
+// asks for the address, or with a later action. Every other time it keeps the address by an annotation.
 func (r *tenantRun) comeBack(atOnce bool) action {
 	const key = "victim/byhand"
 	create := func(r *tenantRun) {

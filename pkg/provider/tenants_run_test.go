@@ -38,8 +38,8 @@ type tenantRun struct {
 	returns int // times that the victim's Service at byHandIP was created again
 }
 
-// byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared it with guest, a
-// Service of the attacker that stays as it is.
+// byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared it
+// with guest, a Service of the attacker that stays as it is.
 const (
 	byHandIP = secondIdleIP
 	guest    = attackerNS + "/guest"
@@ -283,7 +283,8 @@ func (r *tenantRun) judgeLeft() {
 	}
 }
 
-// uidOf is the UID of the attacker's Service that a load balancer rule is named after. The guest's rule may be where it is.
+// uidOf is the UID of the attacker's Service that a load balancer rule is named after. The guest's rule may be where it
+// is.
 func (r *tenantRun) uidOf(rule string) string {
 	for i := range r.theirs {
 		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest && strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {

@@ -30,8 +30,9 @@ type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
 
-	// reservations are of addresses that Services have left, by address. They are in memory: nothing is left of such a Service, and
-	// of an address that was released. Instead, whoever was refused before this process began waits once more, see claim.
+	// reservations are of addresses that Services have left, by address. They are in memory: nothing is left of such a
+	// Service, and of an address that was released. Instead, whoever was refused before this process began waits once
+	// more, see claim.
 	reservations map[string]reservation
 	lasts        time.Duration // a reservation; none with zero
 	clock        clock.PassiveClock
@@ -51,8 +52,8 @@ const (
 	acquisitionPause = 2 * time.Second
 )
 
-// maxReservations is how many addresses are reserved for a namespace, or one Service that moves from address to address would
-// reserve them all.
+// maxReservations is how many addresses are reserved for a namespace, or one Service that moves from address to address
+// would reserve them all.
 const maxReservations = 16
 
 // Kinds of use of an address, the strongest last. Of a reservation nothing is on the Service yet; a record is written
@@ -67,7 +68,8 @@ const (
 // use is how a Service has an address.
 type use struct {
 	kind string
-	// acquired is when the address was acquired for the Service, guestOf the namespace to which it belongs if that is another one.
+	// acquired is when the address was acquired for the Service, guestOf the namespace to which it belongs if that is
+	// another one.
 	acquired, guestOf string
 }
 
@@ -76,8 +78,8 @@ type entry struct {
 	plan.Holder
 	created time.Time
 	uses    map[string]use // by address
-	// acquiring is since when the Service is about to acquire an address that is not known yet, zero when it is not; pending are the
-	// acquisitions that its records name, which may be those of an earlier process.
+	// acquiring is since when the Service is about to acquire an address that is not known yet, zero when it is not;
+	// pending are the acquisitions that its records name, which may be those of an earlier process.
 	acquiring time.Time
 	pending   []annotation.PendingAllocation
 	// refused is when it was refused an address, by its status; zero if it was not.
@@ -98,8 +100,8 @@ func (b *book) clear() {
 	clear(b.services)
 }
 
-// set brings the entry of a Service up to date. It returns the namespaces with which the Service shares its addresses now, and
-// did not before.
+// set brings the entry of a Service up to date. It returns the namespaces with which the Service shares its addresses
+// now, and did not before.
 func (b *book) set(v *version) (admitted []string) {
 	svc, shareWith := v.svc, v.shareWith
 	uses := usesOf(v)
@@ -239,8 +241,9 @@ func (b *book) settle(uid types.UID) {
 	}
 }
 
-// claim returns what is known of an address, for a Service that may be nil. Of the Services that have it, the one that had it first
-// comes first: the one that acquired it, then one that shares it with all others, then the oldest; guests come last.
+// claim returns what is known of an address, for a Service that may be nil. Of the Services that have it, the one that
+// had it first comes first: the one that acquired it, then one that shares it with all others, then the oldest; guests
+// come last.
 func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	var users []*entry
 	for _, e := range b.services {
@@ -351,8 +354,8 @@ func (b *book) Reserve(uid, address string, tags plan.Claim, limit int) (held in
 	return 0, nil
 }
 
-// mayBeOnItsWay reports whether an address, which was acquired at some time, may be the one that is being acquired for another
-// Service: its job has done so, and the Service has not recorded it yet.
+// mayBeOnItsWay reports whether an address, which was acquired at some time, may be the one that is being acquired for
+// another Service: its job has done so, and the Service has not recorded it yet.
 func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 	for _, e := range b.services {
 		begun := []time.Time{e.acquiring}

@@ -82,7 +82,8 @@ func TestOwnerComesFirst(t *testing.T) {
 	assert.Empty(t, holdersOf(b, "203.0.113.9"))
 }
 
-// Guests never come first. Where nothing says who is a guest, as before records did, the one that shares with all others does.
+// Guests never come first. Where nothing says who is a guest, as before records did, the one that shares with all
+// others does.
 func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	t.Parallel()
 	guest := func(s *corev1.Service) {

@@ -11,11 +11,12 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 )
 
-// What the owners of Services change has a budget by namespace, or one namespace could keep CloudStack busy. It counts calls that
-// change CloudStack, whatever they are about. Nodes, drift and clean-ups are not the owner's changes, and cost none of it.
+// What the owners of Services change has a budget by namespace, or one namespace could keep CloudStack busy. It counts
+// calls that change CloudStack, whatever they are about. Nodes, drift and clean-ups are not the owner's changes, and
+// cost none of it.
 //
-// A rollout fits into it: 200 new Services of two ports each need some 1,600 calls. Beyond that a namespace gets five calls a
-// second, which is about as fast as CloudStack changes the rules of one address.
+// A rollout fits into it: 200 new Services of two ports each need some 1,600 calls. Beyond that a namespace gets five
+// calls a second, which is about as fast as CloudStack changes the rules of one address.
 const (
 	changesAtOnce    = 2000
 	changesPerMinute = 300
@@ -40,8 +41,8 @@ func (w *work) changed() bool {
 	return !w.absent && s.asked != w.asked && !resumed
 }
 
-// paced returns how long a change of the owner has to wait. A Service has one place in the line of its namespace, however often it
-// is changed meanwhile. The controller's lock is held.
+// paced returns how long a change of the owner has to wait. A Service has one place in the line of its namespace,
+// however often it is changed meanwhile. The controller's lock is held.
 func (c *Controller) paced(w *work, now time.Time) time.Duration {
 	s := w.state
 	if !w.changed() {

@@ -33,8 +33,8 @@ func crowded(n int) func(*corev1.Service) {
 	}
 }
 
-// What a tenant writes costs the informer's handler, which everybody's Services pass, next to nothing: it reads none of it.
-// Allocations stand for the work, as they do not depend on the machine.
+// What a tenant writes costs the informer's handler, which everybody's Services pass, next to nothing: it reads none of
+// it. Allocations stand for the work, as they do not depend on the machine.
 func TestHandlerReadsNothingThatATenantMakesLarge(t *testing.T) {
 	for _, n := range []int{annotation.MaxItems, 20 * annotation.MaxItems} {
 		c, _ := idleController(t)

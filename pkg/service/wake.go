@@ -72,8 +72,8 @@ func (c *Controller) tryNext(freed bool) {
 	}
 }
 
-// admit notes that a Service shares its addresses with more namespaces, and reports whether a Service waits for that. The
-// controller's lock is held.
+// admit notes that a Service shares its addresses with more namespaces, and reports whether a Service waits for that.
+// The controller's lock is held.
 func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 	if len(namespaces) == 0 {
 		return false

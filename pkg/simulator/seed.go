@@ -22,7 +22,8 @@ import (
 //go:embed network-offerings.json
 var networkOfferingsJSON []byte
 
-// addNetworkOfferings creates the built-in offerings. Those for the tiers of VPCs have no conserve mode before 4.20, as its users report.
+// addNetworkOfferings creates the built-in offerings. Those for the tiers of VPCs have no conserve mode before 4.20, as
+// its users report.
 func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {

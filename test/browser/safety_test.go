@@ -98,7 +98,8 @@ func TestHostilePage(t *testing.T) {
 		assert.NoError(t, attack.Execute(w, own))
 	}))
 	t.Cleanup(srv.Close)
-	// By another name it is another site; by the same one the cookie, which ignores ports, would be sent to the page's path.
+	// By another name it is another site; by the same one the cookie, which ignores ports, would be sent to the page's
+	// path.
 	for _, from := range []string{srv.URL, strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
 		e.do(chromedp.Navigate(from))
 		for name, got := range value[map[string]string](e.tab, `all`) {

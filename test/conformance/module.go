@@ -55,8 +55,8 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 	return built, nil
 }
 
-// module writes the module of the programs and returns its folder. It is that of the control plane of the same minor with
-// what the tests import besides. Its sums come from Kubernetes' own go.sum, whose sum is in the control plane's.
+// module writes the module of the programs and returns its folder. It is that of the control plane of the same minor
+// with what the tests import besides. Its sums come from Kubernetes' own go.sum, whose sum is in the control plane's.
 func module(ctx context.Context, control string, minor plane.Minor) string {
 	goMod := must.Get(os.ReadFile(filepath.Join(control, "go.mod"))) // #nosec G304 -- of this checkout
 	goSum := must.Get(os.ReadFile(filepath.Join(control, "go.sum"))) // #nosec G304 -- of this checkout

@@ -286,8 +286,9 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 	must.OK(err)
 }
 
-// changing runs commands that change something, as exits does, in each way in which none of them may change anything: a dry run, also
-// with --yes, ends with 0; without a terminal the missing flag is named; and for programs stdout is one JSON document.
+// changing runs commands that change something, as exits does, in each way in which none of them may change anything: a
+// dry run, also with --yes, ends with 0; without a terminal the missing flag is named; and for programs stdout is one
+// JSON document.
 func (s *scene) changing(ts *testscript.TestScript, args []string) {
 	for _, way := range []struct {
 		code  string

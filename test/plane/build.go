@@ -63,8 +63,9 @@ func EnsureNode(ctx context.Context, minor Minor, out io.Writer) (folder string,
 // nodeLinks are the names of the program of package node.
 var nodeLinks = map[string]string{"kubelet": "node", "kube-proxy": "node"}
 
-// Program returns the programs of a minor's control plane. The newest minor has the packages, and their versions, of the
-// product's go.mod, and so compiles with them. An older one compiles everything, and then the node's programs as well.
+// Program returns the programs of a minor's control plane. The newest minor has the packages, and their versions, of
+// the product's go.mod, and so compiles with them. An older one compiles everything, and then the node's programs as
+// well.
 func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
 	module := must.Get(ModuleDir())

@@ -37,8 +37,8 @@ type publisher struct {
 	silence    time.Duration // how long a download may show no progress
 }
 
-// official is where Kubernetes and etcd publish their programs. The sums come from the same places, by TLS: they say that a
-// download is whole.
+// official is where Kubernetes and etcd publish their programs. The sums come from the same places, by TLS: they say
+// that a download is whole.
 var official = publisher{
 	kubernetes: "https://dl.k8s.io/release",
 	etcd:       "https://github.com/etcd-io/etcd/releases/download",
@@ -49,8 +49,8 @@ var official = publisher{
 // controlPlane are the programs of Kubernetes that a control plane needs.
 var controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
 
-// fetcher returns a function that downloads released programs of a minor to a folder, as program.Program.Released describes it.
-// With CSCCM_BUILD=1 in the environment nothing is downloaded.
+// fetcher returns a function that downloads released programs of a minor to a folder, as program.Program.Released
+// describes it. With CSCCM_BUILD=1 in the environment nothing is downloaded.
 func (p publisher) fetcher(minor Minor, names ...string) func(context.Context, string, func(string)) error {
 	return func(ctx context.Context, dir string, report func(string)) (err error) {
 		defer must.Return(&err)
@@ -85,7 +85,8 @@ func (p publisher) fetcher(minor Minor, names ...string) func(context.Context, s
 	}
 }
 
-// reach asks for the head of a file. Where that takes longer than the patience, or nobody answers, there is no way to it.
+// reach asks for the head of a file. Where that takes longer than the patience, or nobody answers, there is no way to
+// it.
 func (p publisher) reach(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()

@@ -28,7 +28,8 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// conformanceChapters returns a chapter for each of the forms in which Kubernetes' own tests run; "all" are all of them.
+// conformanceChapters returns a chapter for each of the forms in which Kubernetes' own tests run; "all" are all of
+// them.
 func conformanceChapters(forms string, rolling bool) (all []chapter) {
 	suite, wanted := conformance.Load(), strings.Fields(forms)
 	for _, form := range suite.Forms {
@@ -92,7 +93,8 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	return ""
 }
 
-// lane runs the tests whose names match, one after the other, and returns the report. Its log stays beside our programs.
+// lane runs the tests whose names match, one after the other, and returns the report. Its log stays beside our
+// programs.
 func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	log := filepath.Join(filepath.Dir(e.programs.Binaries.CLI), "conformance", strings.ReplaceAll(name, " ", "-"))
 	must.OK(os.MkdirAll(filepath.Dir(log), 0o750))

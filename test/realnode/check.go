@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// requirements are the programs that nodes need and the Debian packages that contain them. The CNI plugin portmap runs iptables;
-// Kubernetes' tests run a shell and clients in Pods.
+// requirements are the programs that nodes need and the Debian packages that contain them. The CNI plugin portmap runs
+// iptables; Kubernetes' tests run a shell and clients in Pods.
 var requirements = []struct{ path, pkg string }{
 	{"/usr/bin/containerd", "containerd"}, {"/usr/bin/ctr", "containerd"}, {"/usr/sbin/runc", "runc"},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins"}, {"/usr/lib/cni/portmap", "containernetworking-plugins"},

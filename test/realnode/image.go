@@ -54,8 +54,8 @@ var tools = map[string]string{
 
 var library = regexp.MustCompile(`/\S+`)
 
-// Tools returns the files of an image in which Kubernetes' tests find a shell and clients, by their paths: programs of this
-// machine and the libraries that they load.
+// Tools returns the files of an image in which Kubernetes' tests find a shell and clients, by their paths: programs of
+// this machine and the libraries that they load.
 func Tools(ctx context.Context) map[string]string {
 	files := maps.Clone(tools)
 	for _, tool := range tools {

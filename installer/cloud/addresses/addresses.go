@@ -77,8 +77,8 @@ func Read(ctx context.Context, api *cloudapi.Client, project string) (f *Facts, 
 	return f, err
 }
 
-// Tag marks the address of an item. The controller may tag the address at the same time, and CloudStack refuses all tags of a call when
-// one of them is there: those that are missing then are added.
+// Tag marks the address of an item. The controller may tag the address at the same time, and CloudStack refuses all
+// tags of a call when one of them is there: those that are missing then are added.
 func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
 	missing := maps.Clone(it.tags)
 	for {
@@ -119,8 +119,8 @@ func Marked(a *cloudstack.PublicIP, svc *corev1.Service) bool {
 	return a.Tags[plan.TagServiceUID] == string(svc.UID) && a.Tags[plan.TagAllocatedBy] == plan.ManagedBy
 }
 
-// MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's provider
-// acquired the address. It is pure.
+// MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's
+// provider acquired the address. It is pure.
 func MakePlan(f *Facts, chosen []*corev1.Service, named bool) (items []Item) {
 	for _, svc := range chosen {
 		if recorded, _ := annotation.Bool(svc.Annotations[annotation.AssociatedByController]); recorded || named {
@@ -150,8 +150,8 @@ func (f *Facts) item(svc *corev1.Service) Item {
 	return out
 }
 
-// Asked reports whether somebody has chosen the address of a Service. Leaseweb's provider writes the annotation with the address on
-// each Service, together with the network's id; it is a record there, and says nothing.
+// Asked reports whether somebody has chosen the address of a Service. Leaseweb's provider writes the annotation with
+// the address on each Service, together with the network's id; it is a record there, and says nothing.
 func Asked(svc *corev1.Service) bool {
 	recorded := svc.Annotations[annotation.LeasewebNetworkID] != ""
 	return svc.Spec.LoadBalancerIP != "" || svc.Annotations[annotation.Address] != "" && !recorded

@@ -103,8 +103,8 @@ func (m *Made) Owner(apiURL string) (account, domain string) {
 	return account, domain
 }
 
-// Mine reports whether csccm made a user for this cluster: by the user's mark, which outlives the list, or without one by the
-// list. The keys of all other users are never revoked, because nobody knows who works with them.
+// Mine reports whether csccm made a user for this cluster: by the user's mark, which outlives the list, or without one
+// by the list. The keys of all other users are never revoked, because nobody knows who works with them.
 func (m *Made) Mine(u *cloudapi.User) bool {
 	if mark := u.Cluster(); mark != "" {
 		return mark == m.Cluster

@@ -32,8 +32,9 @@ type RemovalStep struct {
 	made []MadeObject // the object, and those that go with it
 }
 
-// PlanRemoval decides what is removed of the list, and of the users with the cluster's mark: users and keys always; an account if nothing but csccm's own users
-// is in it, because deleting an account deletes all that it owns; a role if no account uses it.
+// PlanRemoval decides what is removed of the list, and of the users with the cluster's mark: users and keys always; an
+// account if nothing but csccm's own users is in it, because deleting an account deletes all that it owns; a role if no
+// account uses it.
 func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal, error) {
 	users, err := admin.ListUsers(ctx, "")
 	if err != nil {

@@ -254,7 +254,8 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	return nil, report.Usage(fmt.Sprintf("there is no revision %d", revision), "name one of "+strings.Join(known, ", "))
 }
 
-// wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest first.
+// wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest
+// first.
 func wayBack(history []helm.Release) string {
 	for i := range history {
 		if history[i].Worked() {
@@ -264,8 +265,8 @@ func wayBack(history []helm.Release) string {
 	return "csccm uninstall"
 }
 
-// awaitPods waits until the Pods of a revision run. If they do not, the revision is no way back for later ones, and the error names
-// the values that were given: one of them may be the cause.
+// awaitPods waits until the Pods of a revision run. If they do not, the revision is no way back for later ones, and the
+// error names the values that were given: one of them may be the cause.
 func awaitPods(ctx context.Context, e *engine.Env, now *helm.Release, given map[string]any) error {
 	err := rollout.Wait(ctx, e)
 	if err == nil || ctx.Err() != nil {

@@ -64,8 +64,8 @@ type Cluster struct {
 // requestLimit is how long the API server may take for one request, unless --request-timeout says something else.
 const requestLimit = 15 * time.Second
 
-// pingLimit is how long the API server may take to tell its version, which it does without reading anything; also unless
-// --request-timeout says something else.
+// pingLimit is how long the API server may take to tell its version, which it does without reading anything; also
+// unless --request-timeout says something else.
 const pingLimit = 8 * time.Second
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
@@ -78,7 +78,8 @@ func NewFlags() *genericclioptions.ConfigFlags {
 	return f
 }
 
-// Within bounds ctx by a limit of csccm's own for one answer. --request-timeout counts in its place, which client-go heeds.
+// Within bounds ctx by a limit of csccm's own for one answer. --request-timeout counts in its place, which client-go
+// heeds.
 func Within(ctx context.Context, flags *genericclioptions.ConfigFlags, limit time.Duration) (context.Context, context.CancelFunc) {
 	if flags != nil && ptr.Deref(flags.Timeout, "") != "" {
 		return context.WithCancel(ctx)

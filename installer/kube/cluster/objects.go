@@ -155,8 +155,8 @@ func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, 
 	})
 }
 
-// LastWritten returns the field manager that wrote a field of an object last, and when, by the clock of the API server; zero values
-// where that is not known. An atomic list has one manager.
+// LastWritten returns the field manager that wrote a field of an object last, and when, by the clock of the API server;
+// zero values where that is not known. An atomic list has one manager.
 func LastWritten(o *metav1.ObjectMeta, field string) (manager string, last time.Time) {
 	for _, m := range o.ManagedFields {
 		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`) {

@@ -91,8 +91,8 @@ const (
 	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
 	// KeptAnnotation marks a predecessor whose place csccm's controller has taken: it stays, with no Pods.
 	KeptAnnotation = "csccm.io/kept-by-takeover"
-	// AdoptedAnnotation lists the ids of the addresses that a takeover marked as csccm's. Tenants may write Services, and so it
-	// is not kept on them.
+	// AdoptedAnnotation lists the ids of the addresses that a takeover marked as csccm's. Tenants may write Services,
+	// and so it is not kept on them.
 	AdoptedAnnotation = "csccm.io/addresses-adopted-by-takeover"
 )
 

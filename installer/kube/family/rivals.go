@@ -172,11 +172,12 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 	return out
 }
 
-// podOf is the identity of a Pod of a Deployment, or of a DaemonSet with the usual name: both names end in Kubernetes' own alphabet.
+// podOf is the identity of a Pod of a Deployment, or of a DaemonSet with the usual name: both names end in Kubernetes'
+// own alphabet.
 var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName + `)-[bcdf-hj-np-tv-xz2456789]{5}_`)
 
-// ended reports whether the holder of a lease was a Pod whose workload is gone, as after an uninstall: its last renewal counts for some
-// seconds more.
+// ended reports whether the holder of a lease was a Pod whose workload is gone, as after an uninstall: its last renewal
+// counts for some seconds more.
 func (e *Evidence) ended(holder string) bool {
 	match := podOf.FindStringSubmatch(holder)
 	if match == nil {

@@ -201,7 +201,8 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	return &history[0], nil
 }
 
-// NeverRan notes in a revision that its Pods did not come up. The objects in the cluster are still those of the revision.
+// NeverRan notes in a revision that its Pods did not come up. The objects in the cluster are still those of the
+// revision.
 func (c *Client) NeverRan(ctx context.Context, name string, revision int) error {
 	cfg, stored, err := c.stored(context.WithoutCancel(ctx), name)
 	for _, r := range stored {
@@ -254,7 +255,8 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
-	// Templates read the settings of a section without asking whether it is there. A map that is empty by default may be removed.
+	// Templates read the settings of a section without asking whether it is there. A map that is empty by default may
+	// be removed.
 	for name, value := range req.Values {
 		section, _ := req.Chart.chart.Values[name].(map[string]any)
 		if len(section) > 0 && value == nil {

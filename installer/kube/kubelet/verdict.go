@@ -184,9 +184,10 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 	if told {
 		says(External, "annotation "+provided, ip+"; only a kubelet with --cloud-provider=external keeps it")
 	}
-	// The taint proves nothing: any kubelet sets it that runs with --register-with-taints. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation
-	// shows. In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that controller
-	// runs, kubelets are external and have a --node-ip.
+	// The taint proves nothing: any kubelet sets it that runs with --register-with-taints. A kubelet with
+	// --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation shows.
+	// In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that
+	// controller runs, kubelets are external and have a --node-ip.
 	other := func(a corev1.NodeAddress) bool { return a.Type != corev1.NodeHostName }
 	switch addresses := n.Status.Addresses; {
 	case len(addresses) == 0:

@@ -200,7 +200,8 @@ type state struct {
 	// Stuck is the number of Pods that cannot be scheduled.
 	Stuck  int32
 	GiveUp bool // waiting longer will not help
-	// Hopeless is GiveUp that another state may follow soon: an image that is not found, a Secret that is missing, no node that fits.
+	// Hopeless is GiveUp that another state may follow soon: an image that is not found, a Secret that is missing, no
+	// node that fits.
 	Hopeless bool
 	Ready    bool // a Pod of the newest template works
 	failing  *corev1.Pod
@@ -210,7 +211,8 @@ type state struct {
 // all Pods, but may be set to less.
 const steady = 10 * time.Second
 
-// judge returns the state of a rollout. missing is what Pods mount and the cluster lacks, by Pod. It is a pure function.
+// judge returns the state of a rollout. missing is what Pods mount and the cluster lacks, by Pod. It is a pure
+// function.
 func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, now time.Time) state {
 	var s state
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
@@ -256,8 +258,8 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 	return s
 }
 
-// passing matches reasons that may be over soon: a registry that is busy, a node that is about to be ready, and room that Pods of
-// another controller leave when they end.
+// passing matches reasons that may be over soon: a registry that is busy, a node that is about to be ready, and room
+// that Pods of another controller leave when they end.
 var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|free ports|insufficient|not-ready|unreachable`)
 
 // missing returns what Pods that have not started mount and the cluster lacks. What may not be read is not named.

@@ -90,8 +90,8 @@ func (r *run) releaseFailed(s plan.Step, err error) error {
 	return err
 }
 
-// forget removes our tags and record from an address that stays. What others go on using keeps the marks that the cluster
-// acquired it, so that the last of them can release it, and whose it was first. What is kept says who keeps it.
+// forget removes our tags and record from an address that stays. What others go on using keeps the marks that the
+// cluster acquired it, so that the last of them can release it, and whose it was first. What is kept says who keeps it.
 func (r *run) forget(ctx context.Context, s plan.Step) error {
 	a := r.on(s)
 	keys := slices.Clone(a.OwnTags)

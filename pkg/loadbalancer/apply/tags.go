@@ -59,8 +59,8 @@ func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
 		}
 		return r.tagged(ctx, s, err)
 	}
-	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a Service without
-	// its UID was left by one that is gone.
+	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a
+	// Service without its UID was left by one that is gone.
 	stale := func(key string) bool {
 		return key == plan.TagCluster && a.FormerCluster || key == plan.TagService && a.TaggedUID == "" && a.TaggedService != r.Service.Key()
 	}

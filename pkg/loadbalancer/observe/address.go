@@ -112,8 +112,8 @@ func (r *reading) readTags(a *plan.Address, tags map[string]string) {
 	}
 }
 
-// otherCluster reports whether tags name another cluster. It may have had the same id as this one had formerly: the Service tells
-// whose the object is.
+// otherCluster reports whether tags name another cluster. It may have had the same id as this one had formerly: the
+// Service tells whose the object is.
 func (r *reading) otherCluster(tags map[string]string) bool {
 	cluster, uid := tags[plan.TagCluster], tags[plan.TagServiceUID]
 	formerly := slices.Contains(r.Clusters, cluster) && (uid == "" || r.Book.ByUID(uid) != nil)

@@ -155,8 +155,8 @@ func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, b
 	return r.found, begun, r.read(ctx)
 }
 
-// unread notes a failure to read one of several lists, without which the others can be worked on, and reports whether it is one. The
-// proof that nothing is left needs all of them: there it stays an error.
+// unread notes a failure to read one of several lists, without which the others can be worked on, and reports whether
+// it is one. The proof that nothing is left needs all of them: there it stays an error.
 func (r *reading) unread(ctx context.Context, failed error) (unread bool, err error) {
 	if failed == nil || r.Desired.Absent || ctx.Err() != nil {
 		return false, failed

@@ -76,9 +76,10 @@ func wallOf(items []Item, f access.Range) int {
 	return wall
 }
 
-// CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only the numbers before
-// an item that denies everybody let somebody in. The Services of a namespace may take half of those that the items of others
-// leave free, so that the next namespace finds room. A Service that has more already may keep them, and replace them.
+// CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only the numbers
+// before an item that denies everybody let somebody in. The Services of a namespace may take half of those that the
+// items of others leave free, so that the next namespace finds room. A Service that has more already may keep them, and
+// replace them.
 func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	a.ACLs = slices.Clip(a.ACLs)
 	list := a.ACL(d.ACLID)
@@ -95,9 +96,9 @@ func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	return nil
 }
 
-// SharedACL says that the source ranges of an internal load balancer cannot be enforced: its network ACL list, which does not tell
-// load balancers apart, lets other sources in to the same port of another Service. widens reports whether items of the Service would
-// let in sources that they do not let in now.
+// SharedACL says that the source ranges of an internal load balancer cannot be enforced: its network ACL list, which
+// does not tell load balancers apart, lets other sources in to the same port of another Service. widens reports whether
+// items of the Service would let in sources that they do not let in now.
 func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 	at := slices.IndexFunc(lists, func(l ACL) bool { return l.ListID == d.ACLID })
 	if !d.Internal || len(d.Ranges) == 0 || at < 0 {

@@ -118,8 +118,8 @@ const (
 	TagACL      = "tag-acl"
 )
 
-// kind is what the actions of a kind have in common. A new kind is one more row here, its effect in Step.Effect (in made or
-// change, if it makes or changes an item), and its call in package apply.
+// kind is what the actions of a kind have in common. A new kind is one more row here, its effect in Step.Effect (in
+// made or change, if it makes or changes an item), and its call in package apply.
 type kind struct {
 	sign     string
 	resource string // the type, for createTags, of the item that is made, deleted or tagged

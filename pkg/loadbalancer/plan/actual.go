@@ -32,8 +32,8 @@ type Actual struct {
 	Addresses []Address `json:"addresses,omitempty"`
 	// ACLs are the network ACL lists that matter: the tier's, and those with items of ours.
 	ACLs []ACL `json:"acls,omitempty"`
-	// Unread is the first failure to read something without which the rest can be worked on. What could not be read is left as it is:
-	// see the fields of the same ending.
+	// Unread is the first failure to read something without which the rest can be worked on. What could not be read is
+	// left as it is: see the fields of the same ending.
 	Unread     error `json:"-"`
 	ACLsUnread bool  `json:"aclsUnread,omitempty"`
 	// OtherCluster is the id of another cluster in tags with the Service's UID; empty for none.
@@ -74,15 +74,15 @@ type Address struct {
 	// TaggedUID and TaggedService are the Service that its tags name.
 	TaggedUID     string `json:"-"`
 	TaggedService string `json:"-"`
-	// Holder is the Service of this cluster, as namespace/name, that decides who uses the address, if that is another one, and
-	// GuestOf the namespace to which it belongs, if that is another one. These and the next five are what the address book says,
-	// see Consult.
+	// Holder is the Service of this cluster, as namespace/name, that decides who uses the address, if that is another
+	// one, and GuestOf the namespace to which it belongs, if that is another one. These and the next five are what the
+	// address book says, see Consult.
 	Holder  string `json:"holder,omitempty"`
 	GuestOf string `json:"guestOf,omitempty"`
 	// Refusal is why the Service may not get more ports on the address; nil if it may.
 	Refusal *RefusalError `json:"refusal,omitempty"`
-	// Shared means that other Services of the cluster use the address, Has that the Service has it, by its status, and Known that
-	// any Service has it or, of the namespace, lately had it.
+	// Shared means that other Services of the cluster use the address, Has that the Service has it, by its status, and
+	// Known that any Service has it or, of the namespace, lately had it.
 	Shared bool `json:"shared,omitempty"`
 	Has    bool `json:"-"`
 	Known  bool `json:"-"`
@@ -152,7 +152,8 @@ type Item struct {
 	PolicyID    string                 `json:"policyID,omitempty"`
 	Certificate string                 `json:"certificate,omitempty"`
 
-	// MembersUnread means that Members of an own one could not be read, ExtrasUnread the same of stickiness or certificate.
+	// MembersUnread means that Members of an own one could not be read, ExtrasUnread the same of stickiness or
+	// certificate.
 	MembersUnread bool `json:"membersUnread,omitempty"`
 	ExtrasUnread  bool `json:"extrasUnread,omitempty"`
 

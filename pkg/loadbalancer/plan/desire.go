@@ -172,8 +172,8 @@ func PrimaryAddresses(members []Member, networkID string) map[string]string {
 // mode is the Service's mode.
 func (f Facts) mode() string { return cmp.Or(f.Spec.Mode, annotation.Auto) }
 
-// forwarded reports whether a port is forwarded to one node in place of being balanced. In mode auto that is what the virtual router
-// does not balance, and all ports along with it where one address cannot have both.
+// forwarded reports whether a port is forwarded to one node in place of being balanced. In mode auto that is what the
+// virtual router does not balance, and all ports along with it where one address cannot have both.
 func (f Facts) forwarded(p Port) bool {
 	switch {
 	case f.unbalanced(p):
@@ -189,7 +189,8 @@ func (f Facts) onePurpose() bool {
 	return f.Network != nil && !f.Network.anywhere && !f.Network.Conserve && !f.Spec.Internal
 }
 
-// AllForwarded says that ports are forwarded which would be balanced if an address could have both; nil when there are none.
+// AllForwarded says that ports are forwarded which would be balanced if an address could have both; nil when there are
+// none.
 func AllForwarded(f Facts) *Notice {
 	var ports []string
 	for _, p := range f.Service.Ports {
@@ -210,8 +211,8 @@ func (n *Network) eitherOr() string {
 		cmp.Or(n.Name, n.ID))
 }
 
-// unbalanced reports whether a port is forwarded whatever the others are: UDP, and TCP on a number that has UDP as well, as
-// CloudStack gives a number either to load balancer rules or to port forwardings.
+// unbalanced reports whether a port is forwarded whatever the others are: UDP, and TCP on a number that has UDP as
+// well, as CloudStack gives a number either to load balancer rules or to port forwardings.
 func (f Facts) unbalanced(p Port) bool {
 	switch {
 	case f.mode() == annotation.Direct:

@@ -17,8 +17,8 @@ type Grants struct {
 	// ForeignAddress is an address that carries rules or port forwardings which no Service of the cluster made.
 	ForeignAddress bool
 	// MaxAddresses and MaxKept limit the addresses that Services of the namespace have or share, and those kept for it
-	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the ports of all
-	// Services of the namespace. Negative for no limit.
+	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the ports of
+	// all Services of the namespace. Negative for no limit.
 	MaxAddresses, MaxKept, MaxPorts, MaxAllPorts int
 }
 
@@ -136,13 +136,15 @@ func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 // joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
 func (a *Address) joining(d Desired) bool { return a.ID != "" && a.lacks(d, nil) }
 
-// asks reports whether the Service wants a port that it does not have on the address: neither by a rule or port forwarding of ours,
-// which others may have deleted, nor by its record, which counts while its status shows the address.
+// asks reports whether the Service wants a port that it does not have on the address: neither by a rule or port
+// forwarding of ours, which others may have deleted, nor by its record, which counts while its status shows the
+// address.
 func (a *Address) asks(d Desired) bool {
 	return a.joining(d) && (!a.Has || a.lacks(d, a.RecordedPorts))
 }
 
-// lacks reports whether the Service wants a port that is not among those that it had and for which it has nothing on the address.
+// lacks reports whether the Service wants a port that is not among those that it had and for which it has nothing on
+// the address.
 func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
 	for protocol, ports := range d.Opened() {
 		if slices.ContainsFunc(ports, func(port int) bool { return !a.has(protocol, port) && !slices.Contains(had[protocol], port) }) {

@@ -159,8 +159,8 @@ func (d Desired) Forwarded() annotation.PortSet { return d.ports(nil, ForwardPor
 // Targets are the node ports that they are forwarded to.
 func (d Desired) Targets() annotation.PortSet { return d.ports(nil, ForwardPort.private) }
 
-// aclPorts are the ports that the tier's network ACL list has to let in. What is forwarded passes it with the node port. A public
-// load balancer needs none: the router itself connects to the nodes.
+// aclPorts are the ports that the tier's network ACL list has to let in. What is forwarded passes it with the node
+// port. A public load balancer needs none: the router itself connects to the nodes.
 func (d Desired) aclPorts() annotation.PortSet {
 	rules := d.Rules
 	if !d.Internal {

@@ -13,9 +13,9 @@ import (
 	"github.com/csccm/csccm/pkg/evidence"
 )
 
-// An address belongs to the namespace whose Service had it first, for as long as a Service uses it or it is kept. Services of
-// other namespaces are guests: they get ports while a Service of the owner's namespace shares the address with theirs, and keep
-// the ports that they have.
+// An address belongs to the namespace whose Service had it first, for as long as a Service uses it or it is kept.
+// Services of other namespaces are guests: they get ports while a Service of the owner's namespace shares the address
+// with theirs, and keep the ports that they have.
 
 // Holder is a Service of the cluster that has or shares addresses.
 type Holder struct {
@@ -26,10 +26,11 @@ type Holder struct {
 	Acquired evidence.Instant
 	// GuestOf is the namespace to which an address belongs, by the record of a Service of another namespace.
 	GuestOf string
-	// Proven means that more than a record says that the Service has an address: its status, or a reservation of this process.
+	// Proven means that more than a record says that the Service has an address: its status, or a reservation of this
+	// process.
 	Proven bool
-	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and keeps
-	// none of them from being released.
+	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and
+	// keeps none of them from being released.
 	Leaving bool
 }
 
@@ -40,20 +41,21 @@ func (h *Holder) Admits(namespace string) bool {
 
 // Claim is what is known of whose an address is.
 type Claim struct {
-	// Tagged is the namespace that the address's tags name as the owner, and TaggedUID the Service of it that has the address.
+	// Tagged is the namespace that the address's tags name as the owner, and TaggedUID the Service of it that has the
+	// address.
 	Tagged, TaggedUID string
 	// Acquired is when the account acquired it, if CloudStack shows it.
 	Acquired evidence.Instant
 	// Holders are the Services that have the address, by the address book: the one that had it first comes first.
 	Holders []Holder
-	// Reserved is how long the address is reserved for the namespace ReservedFor, whose Service had it last. The namespace is
-	// empty where it is not known any more.
+	// Reserved is how long the address is reserved for the namespace ReservedFor, whose Service had it last. The
+	// namespace is empty where it is not known any more.
 	Reserved    time.Duration
 	ReservedFor string
 }
 
-// Owner returns the namespace to which the address belongs, empty for none, and the Service of it that decides who shares the
-// address, nil where none has it.
+// Owner returns the namespace to which the address belongs, empty for none, and the Service of it that decides who
+// shares the address, nil where none has it.
 func (c *Claim) Owner() (namespace string, decides *Holder) {
 	namespace = c.Tagged
 	tagged := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.UID == c.TaggedUID })
@@ -79,8 +81,8 @@ func (c *Claim) Owner() (namespace string, decides *Holder) {
 	return namespace, decides
 }
 
-// Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. It names nobody: whoever may write
-// the Service reads it.
+// Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. It names nobody: whoever
+// may write the Service reads it.
 func (c *Claim) Refuses(address, namespace string) *RefusalError {
 	const another = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
 	owner, decides := c.Owner()
@@ -113,12 +115,12 @@ type Book interface {
 	// ByLoadBalancer finds a Service by the name of its load balancer, see LBName.
 	ByLoadBalancer(name string) *Holder
 	ByName(namespace, name string) *Holder
-	// Reserve notes that a Service is about to use an address, which has an empty key as long as it is not known. It fails with
-	// a refusal of the claim, which is given what the tags say, or where the Services of the namespace would have or share more
-	// than limit addresses (negative for no limit); held is how many they have.
+	// Reserve notes that a Service is about to use an address, which has an empty key as long as it is not known. It
+	// fails with a refusal of the claim, which is given what the tags say, or where the Services of the namespace would
+	// have or share more than limit addresses (negative for no limit); held is how many they have.
 	Reserve(uid, address string, tags Claim, limit int) (held int, err error)
-	// ReservePorts notes that a Service is about to have n ports, unless the Services of its namespace would have more than limit:
-	// then held is how many the others have. Ports that the Service has already it may keep.
+	// ReservePorts notes that a Service is about to have n ports, unless the Services of its namespace would have more
+	// than limit: then held is how many the others have. Ports that the Service has already it may keep.
 	ReservePorts(uid string, n, limit int) (held int, ok bool)
 }
 
@@ -130,8 +132,8 @@ func (a *Address) Key() string {
 	return a.IP
 }
 
-// Claimed is what the tags of the address say of whose it is. A tag without the UID of a Service was left when its Service went
-// before the guests: it counts while somebody uses the address.
+// Claimed is what the tags of the address say of whose it is. A tag without the UID of a Service was left when its
+// Service went before the guests: it counts while somebody uses the address.
 func (a *Address) Claimed(holders int) (c Claim) {
 	c.Acquired = a.Acquired
 	if a.ForeignCluster || a.Keeper == "" && a.TaggedUID == "" && holders == 0 {
@@ -157,7 +159,8 @@ func (a *Actual) Consult(book Book, svc Service) {
 			x.Shared = x.Shared || h.UID != svc.UID && !h.Leaving
 			x.Has = x.Has || h.UID == svc.UID && h.Proven
 			x.Known = x.Known || h.Proven
-			// Where the role may not tag, the record of the first Service is the proof, and those that share the address have it, too.
+			// Where the role may not tag, the record of the first Service is the proof, and those that share the
+			// address have it, too.
 			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
 		}
 
@@ -179,8 +182,8 @@ func (a *Actual) Consult(book Book, svc Service) {
 	}
 }
 
-// tagged reports whether the tags of the address are to name the Service: it has the address first. An address that has the tags
-// of another one, or something of others on it, gets none.
+// tagged reports whether the tags of the address are to name the Service: it has the address first. An address that has
+// the tags of another one, or something of others on it, gets none.
 func (a *Address) tagged() bool {
 	first := a.Holder == "" && a.GuestOf == "" && a.Keeper == "" && !a.ForeignCluster && !a.Internal && !a.Lost
 	alone := a.Allocated || a.ForwardsKnown && !a.SourceNAT && !a.StaticNAT && !a.carries(func(i Item) bool { return i.Owner != Owned && i.By == "" })

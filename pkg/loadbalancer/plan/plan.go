@@ -49,8 +49,9 @@ func (p *planner) add(wave int, s Step, replaces ...string) {
 	p.steps = append(p.steps, s)
 }
 
-// replace notes which load balancer rules and port forwardings have to be gone before what is new on their ports can be made:
-// CloudStack gives a number to rules or to forwardings, whatever their protocols, and an address of one purpose to one kind of both.
+// replace notes which load balancer rules and port forwardings have to be gone before what is new on their ports can be
+// made: CloudStack gives a number to rules or to forwardings, whatever their protocols, and an address of one purpose
+// to one kind of both.
 func (p *planner) replace() {
 	gone := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
 	for i := range p.steps {

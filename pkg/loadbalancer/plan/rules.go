@@ -48,7 +48,8 @@ func (p *planner) reach(target *Address) {
 	}
 }
 
-// tagAddress plans the tags that say whose an address is. One that the cluster did not acquire is the Service's when it serves.
+// tagAddress plans the tags that say whose an address is. One that the cluster did not acquire is the Service's when it
+// serves.
 func (p *planner) tagAddress(a *Address) {
 	wave := waveBuild
 	if !a.Allocated {

@@ -24,8 +24,8 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 type door struct {
 	origin, localhost string // both are the page's own: "http://127.0.0.1:PORT"
 	hosts             []string
-	// path is where the page is. Cookies do not know ports: for one that is bound to a path that nobody else knows, the browser
-	// does not send it to other servers on 127.0.0.1.
+	// path is where the page is. Cookies do not know ports: for one that is bound to a path that nobody else knows, the
+	// browser does not send it to other servers on 127.0.0.1.
 	path           string
 	token, session string
 	used           atomic.Bool

@@ -41,8 +41,8 @@ type Program struct {
 	Packages []string
 	// Links are further names of these files: of programs that do what their name says.
 	Links map[string]string
-	// Released fetches what has been built elsewhere into a folder; nil where nothing has. An ErrUnreachable says that there is
-	// no way to it from here.
+	// Released fetches what has been built elsewhere into a folder; nil where nothing has. An ErrUnreachable says that
+	// there is no way to it from here.
 	Released func(ctx context.Context, dir string, report func(state string)) error
 	// LDFlags are flags of the linker.
 	LDFlags string
@@ -92,8 +92,8 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	return path, nil
 }
 
-// fetch fetches the released program, and reports whether that was possible. What prevents it is printed, unless there is no way
-// to the place of the released programs.
+// fetch fetches the released program, and reports whether that was possible. What prevents it is printed, unless there
+// is no way to the place of the released programs.
 func (p Program) fetch(ctx context.Context, dir string, out io.Writer, report func(last bool, state string)) bool {
 	if p.Released == nil {
 		return false

@@ -322,8 +322,8 @@ func (st *State) DropFWRule(r *FWRule) {
 	r.IP.FWRules = slices.DeleteFunc(r.IP.FWRules, func(o *FWRule) bool { return o == r })
 }
 
-// OtherPurpose returns the service that the address provides already in a network that lets it provide only one, if that is another
-// than the one named; empty for none.
+// OtherPurpose returns the service that the address provides already in a network that lets it provide only one, if
+// that is another than the one named; empty for none.
 func (ip *PublicIP) OtherPurpose(n *Network, service string) string {
 	if n.Offering.Spec.Conserve {
 		return ""
