@@ -90,7 +90,13 @@ type entry struct {
 
 // newBook returns an empty book whose reservations last some time.
 func newBook(lasts time.Duration, c clock.PassiveClock) *book {
-	return &book{services: map[types.UID]*entry{}, reservations: map[string]reservation{}, lasts: lasts, clock: c, began: c.Now()}
+	return &book{
+		services:     map[types.UID]*entry{},
+		reservations: map[string]reservation{},
+		lasts:        lasts,
+		clock:        c,
+		began:        c.Now(),
+	}
 }
 
 // clear forgets all Services.
@@ -109,7 +115,8 @@ func (b *book) set(v *version) (admitted []string) {
 	defer b.mu.Unlock()
 	e := b.services[svc.UID]
 	if e == nil {
-		e = &entry{Holder: plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name}, created: svc.CreationTimestamp.Time}
+		e = &entry{created: svc.CreationTimestamp.Time}
+		e.UID, e.Namespace, e.Name = string(svc.UID), svc.Namespace, svc.Name
 		b.services[svc.UID] = e
 	}
 	admitted = slices.DeleteFunc(slices.Clone(shareWith), func(n string) bool { return slices.Contains(e.ShareWith, n) })
@@ -199,7 +206,8 @@ func usesOf(v *version) map[string]use {
 	for _, ip := range v.statusIPs {
 		shows(ip)
 	}
-	if c := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); c != nil && c.Status == metav1.ConditionTrue {
+	c := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress)
+	if c != nil && c.Status == metav1.ConditionTrue {
 		shows(c.Message)
 	}
 	for i := range records.Addresses {
@@ -246,21 +254,33 @@ func (b *book) settle(uid types.UID) {
 // come last.
 func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	var users []*entry
+	namespaces := map[string]bool{}
+	guests, excluding := map[*entry]int{}, map[*entry]int{} // 1 for each that is a guest, or does not share with all
 	for _, e := range b.services {
-		if e.uses[address].kind != "" {
-			users = append(users, e)
+		if e.uses[address].kind == "" {
+			continue
+		}
+		users = append(users, e)
+		namespaces[e.Namespace] = true
+		if e.uses[address].guestOf != "" {
+			guests[e] = 1
 		}
 	}
-	sharesWithAll := func(e *entry) bool {
-		return !slices.ContainsFunc(users, func(other *entry) bool { return !e.Admits(other.Namespace) })
+
+	// Found out once for each, not with each comparison: a tenant decides how long its lists are.
+	for _, e := range users {
+		for namespace := range namespaces {
+			if !e.Admits(namespace) {
+				excluding[e] = 1
+			}
+		}
 	}
-	first := func(x, y bool) int { return map[bool]int{true: 1}[y] - map[bool]int{true: 1}[x] }
+
 	slices.SortFunc(users, func(x, y *entry) int {
-		ux, uy := x.uses[address], y.uses[address]
 		return cmp.Or(
-			first(ux.guestOf == "", uy.guestOf == ""),
-			cmp.Compare(uy.kind, ux.kind),
-			first(sharesWithAll(x), sharesWithAll(y)),
+			cmp.Compare(guests[x], guests[y]),
+			cmp.Compare(y.uses[address].kind, x.uses[address].kind),
+			cmp.Compare(excluding[x], excluding[y]),
 			x.created.Compare(y.created),
 			cmp.Compare(x.UID, y.UID),
 		)
@@ -338,7 +358,10 @@ func (b *book) Reserve(uid, address string, tags plan.Claim, limit int) (held in
 		return 0, refusal
 	}
 	if len(claim.Holders) == 0 && tags.Tagged == "" && b.mayBeOnItsWay(e, tags.Acquired) {
-		return 0, &plan.WaitError{Message: "address " + address + " was acquired a moment ago, perhaps for another Service", After: acquisitionPause}
+		return 0, &plan.WaitError{
+			Message: "address " + address + " was acquired a moment ago, perhaps for another Service",
+			After:   acquisitionPause,
+		}
 	}
 	if limit >= 0 {
 		held, counted := b.held(e, address)
