@@ -116,8 +116,9 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 // claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load balancer.
 func (c *Controller) claim(svc *corev1.Service) Key {
 	k := KeyOf(svc)
-	c.stateOf(k)
-	c.with(k, func(s *state) { s.touched = true })
+	c.mu.Lock()
+	c.stateLocked(k).touched = true
+	c.mu.Unlock()
 	c.learn(svc)
 	return k
 }

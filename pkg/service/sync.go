@@ -117,11 +117,10 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
 		return wait, w.state.retry.err
 	}
-	if wait = c.paced(w, w.began); wait > 0 {
-		return wait, nil
+	if wait = c.paced(w, w.began); wait == 0 {
+		w.state.retry.began = w.began
 	}
-	w.state.retry.began = w.began
-	return 0, nil
+	return wait, nil
 }
 
 // announce writes what comes before the first call: the finalizer, and the Event of a begin.
