@@ -151,7 +151,7 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 // adopting returns the Services whose addresses only the old controller can have acquired.
 func (p *Plan) adopting() (services []string) {
 	for i := range p.Addresses {
-		if it := &p.Addresses[i]; it.Verdict == addresses.Adopt && it.Doubt == "" {
+		if it := &p.Addresses[i]; it.Undoubted() {
 			services = append(services, it.Service)
 		}
 	}

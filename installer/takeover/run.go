@@ -58,7 +58,12 @@ func (t *Taker) Before() []engine.Step {
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
 	leads := func(ctx context.Context) error { return t.awaitLeader(ctx, t.Plan.Own.Lease) }
-	steps := []engine.Step{step("new leader", leads), step("rules", t.verify), step("addresses", t.adopt), step("mark on the old controller", t.markKept)}
+	steps := []engine.Step{
+		step("new leader", leads),
+		step("rules", t.verify),
+		step("addresses", t.adopt),
+		step("mark on the old controller", t.markKept),
+	}
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
@@ -374,7 +379,7 @@ func (t *Taker) adopt(ctx context.Context) error {
 	}
 	var ids []string
 	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}), func(it addresses.Item) bool {
-		return it.Verdict != addresses.Adopt || it.Doubt != "" || !slices.Contains(services, it.Service)
+		return !it.Undoubted() || !slices.Contains(services, it.Service)
 	})
 	for i := range items {
 		ids = append(ids, items[i].AddressID)

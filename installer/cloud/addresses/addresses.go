@@ -50,6 +50,10 @@ type Item struct {
 	project string            // of the address
 }
 
+// Undoubted reports whether the address may be adopted without a question about this one: only the old provider can have
+// acquired it.
+func (it *Item) Undoubted() bool { return it.Verdict == Adopt && it.Doubt == "" }
+
 // String names the address and its Service.
 func (it *Item) String() string {
 	return fmt.Sprintf("address %s of Service %s", it.Address, it.Service)
@@ -196,20 +200,27 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 	case len(ids) > 1:
 		return nil, "it has rules on several addresses; run csccm migrate-rules first"
 	case at < 0:
-		return nil, "it has no load balancer rules under its own name and no port forwardings; run csccm migrate-rules first if they have older names"
+		return nil, "it has no load balancer rules under its own name and no port forwardings; " +
+			"run csccm migrate-rules first if they have older names"
 	}
 	return &f.Addresses[at], ""
 }
 
 // against says what speaks against releasing the address with the Service.
 func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
-	for _, tag := range []struct{ key, own string }{{plan.TagServiceUID, id.UID}, {plan.TagService, id.Key()}, {plan.TagKeptBy, ""}} {
+	for _, tag := range []struct{ key, own string }{
+		{plan.TagServiceUID, id.UID},
+		{plan.TagService, id.Key()},
+		{plan.TagKeptBy, ""},
+	} {
 		if value := a.Tags[tag.key]; value != "" && value != tag.own {
-			return fmt.Sprintf("its tag %s=%s gives the address to another Service; if that one is gone for good, delete the tag in CloudStack", tag.key, value)
+			return fmt.Sprintf("its tag %s=%s gives the address to another Service; "+
+				"if that one is gone for good, delete the tag in CloudStack", tag.key, value)
 		}
 	}
 	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !slices.Contains(f.ClusterIDs, cluster) {
-		return fmt.Sprintf("its tags give the address to cluster %s; if this cluster had that id, add it to former-cluster-ids in the cloud-config", cluster)
+		return fmt.Sprintf("its tags give the address to cluster %s; "+
+			"if this cluster had that id, add it to former-cluster-ids in the cloud-config", cluster)
 	}
 	switch {
 	case a.SourceNAT:
