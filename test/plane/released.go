@@ -31,10 +31,13 @@ import (
 
 // publisher says where released programs are.
 type publisher struct {
-	kubernetes string        // URL of the folder of all releases, in which VERSION/bin/OS/ARCH has the programs, each with its .sha256
-	etcd       string        // URL of the folder of all releases, in which VERSION has the archives, and SHA256SUMS
-	patience   time.Duration // how long the place may take for its first answer
-	silence    time.Duration // how long a download may show no progress
+	// kubernetes is the URL of the folder of all releases, in which VERSION/bin/OS/ARCH has the programs, each with its
+	// .sha256.
+	kubernetes string
+	// etcd is the URL of the folder of all releases, in which VERSION has the archives, and SHA256SUMS.
+	etcd string
+	// patience is how long the place may take for its first answer, silence how long a download may show no progress.
+	patience, silence time.Duration
 }
 
 // official is where Kubernetes and etcd publish their programs. The sums come from the same places, by TLS: they say
@@ -144,7 +147,8 @@ func (d *download) archived(ctx context.Context, minor Minor, dir string) (err e
 func etcdVersion(minor Minor) (_ string, err error) {
 	defer must.Return(&err)
 	file := filepath.Join(must.Get(ModuleDir()), "plane", minor.Folder(), "go.mod")
-	for _, required := range must.Get(modfile.Parse(file, must.Get(os.ReadFile(file)), nil)).Require { // #nosec G304 -- of this checkout
+	text := must.Get(os.ReadFile(file)) // #nosec G304 -- of this checkout
+	for _, required := range must.Get(modfile.Parse(file, text, nil)).Require {
 		if required.Mod.Path == "go.etcd.io/etcd/server/v3" {
 			return required.Mod.Version, nil
 		}
