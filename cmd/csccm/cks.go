@@ -179,10 +179,11 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 	cs, err := f.Reach(ctx, e, func(ctx context.Context) (*access.Cloud, error) {
 		c, err := g.Cluster(ctx)
 		if err != nil && ctx.Err() == nil {
-			err = &report.Error{
-				What: "no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, cannot be asked", Err: err, Code: report.ExitUsage,
-				Fix: "give --cloud-config FILE, or --admin-user USER with --api-url URL",
-			}
+			err = report.Usage(
+				"give --cloud-config FILE, or --admin-user USER with --api-url URL",
+				"no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, "+
+					"cannot be asked: %w", err,
+			)
 		}
 		if err != nil {
 			return nil, err
@@ -343,7 +344,7 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 		_, err := (&doctorFlags{phase: phaseAuto}).once(ctx, in, e.Cluster, in.Out)
 		var said *report.Error
 		if errors.As(err, &said) && said.Silent() {
-			return &report.Error{What: "csccm doctor has found problems", Fix: "correct what it says above", Code: said.Code}
+			return &report.Error{Err: errors.New("csccm doctor has found problems"), Fix: "correct what it says above", Code: said.Code}
 		}
 		return err
 	})

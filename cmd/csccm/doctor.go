@@ -169,11 +169,11 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 		return open, err
 	}
 	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloud != "" && r.Summary.Skipped > 0 {
-		return open, &report.Error{
-			What: fmt.Sprintf("the controller is not installed in namespace %s, and without credentials %s skipped",
-				c.Namespace, english.Plural(r.Summary.Skipped, "check was", "checks were")),
-			Fix: "run csccm install; to check before that, give --phase preflight --cloud-config FILE", Code: report.ExitCheckFailed,
-		}
+		return open, report.CheckFailed(
+			"run csccm install; to check before that, give --phase preflight --cloud-config FILE",
+			"the controller is not installed in namespace %s, and without credentials %s skipped",
+			c.Namespace, english.Plural(r.Summary.Skipped, "check was", "checks were"),
+		)
 	}
 	return open, nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
@@ -31,7 +32,7 @@ func TestAPIServer(t *testing.T) {
 		f.Server, f.Context, f.User = "https://192.0.2.1:6443", "prod", "alice"
 	})
 	require.Equal(t, map[string]string{"version": "v1.37.1", "context": "prod", "server": "https://192.0.2.1:6443", "user": "alice"}, f.Evidence)
-	f = expect{"", "connection refused", nil}.of(t, "K8S-001", failing(Version, &cluster.Error{Problem: cluster.Problem{What: "connection refused", Fix: "start it"}}))
+	f = expect{"", "connection refused", nil}.of(t, "K8S-001", failing(Version, &cluster.Error{Problem: *report.Errorf("start it", "connection refused")}))
 	require.Equal(t, "start it", f.Remedy)
 	for v, want := range map[string]expect{
 		"v1.34.0": {OK, "", nil}, "v1.33.9+k3s1": {Warning, "older than the tested", nil},

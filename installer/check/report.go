@@ -139,8 +139,7 @@ func (r Report) Err(failOn Severity) error {
 	case r.unjudged():
 		worst := func(c Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped }
 		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
-		what := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
-		return &report.Error{What: what, Fix: c.Remedy, Code: report.ExitCheckFailed}
+		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
 	case failOn == SeverityWarning && (m.Warning+m.Unknown > 0 || slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Needs != "" })):
 		return &report.Error{Code: report.ExitWarnings}
 	}

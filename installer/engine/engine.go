@@ -8,7 +8,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -106,8 +105,10 @@ func (e *Env) Find(ctx context.Context) (*helm.Release, error) {
 func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
 	history, err := e.History(ctx)
 	if err == nil && len(history) == 0 {
-		err = report.Usage(fmt.Sprintf("there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace),
-			"name it with --release and --namespace, or run csccm install")
+		err = report.Usage(
+			"name it with --release and --namespace, or run csccm install",
+			"there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace,
+		)
 	}
 	return history, err
 }
@@ -115,8 +116,11 @@ func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
 // Render renders a chart with the release's values. It refuses another label for the Pods, by which csccm finds them.
 func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	if other, _ := r.Values["nameOverride"].(string); other != "" {
-		return "", report.Usage(fmt.Sprintf("chart values: nameOverride: csccm finds the controller by the label %s=%s, not %s", cluster.NameLabel, cluster.ChartName, other),
-			"leave the value out; fullnameOverride names the objects")
+		return "", report.Usage(
+			"leave the value out; fullnameOverride names the objects",
+			"chart values: nameOverride: csccm finds the controller by the label %s=%s, not %s",
+			cluster.NameLabel, cluster.ChartName, other,
+		)
 	}
 	return e.Helm.Template(ctx, r)
 }

@@ -6,7 +6,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -119,7 +118,10 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 		if e.Interactive {
 			why = "-o " + e.Output + " does not ask"
 		}
-		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s in %s, is not given, and %s", what, e.Where(), why), "add --yes to do it, or --dry-run to only look")
+		return report.Usage(
+			"add --yes to do it, or --dry-run to only look",
+			"nothing has been changed: --yes, which would %s in %s, is not given, and %s", what, e.Where(), why,
+		)
 	}
 	if q.Message == "" {
 		q.Message = upperFirst(what)

@@ -85,8 +85,10 @@ func (s *Session) begin(step string) (err error) {
 	if cause, ok := errors.AsType[*os.PathError](err); ok { // the message already contains the path
 		err = cause.Err
 	}
-	return report.Remedied(fmt.Errorf("the journal %s cannot be written: %w; %s", path, err, state),
-		"free space on that disk, or name another file with --journal, and "+again)
+	return report.Errorf(
+		"free space on that disk, or name another file with --journal, and "+again,
+		"the journal %s cannot be written: %w; %s", path, err, state,
+	)
 }
 
 // ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a warning.
@@ -174,10 +176,10 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 
 // stopped is the error of a run that ended before its last step.
 func (s *Session) stopped(ctx context.Context, step string) error {
-	e := &report.Error{
-		What: fmt.Sprintf("stopped before the end of step %q", step), Err: context.Cause(ctx),
-		Fix: "run the same command again: it continues where it stopped",
-	}
+	e := report.Errorf(
+		"run the same command again: it continues where it stopped",
+		"stopped before the end of step %q: %w", step, context.Cause(ctx),
+	)
 	if !s.opened {
 		e.Err = fmt.Errorf("%w; nothing was changed", e.Err)
 		return e

@@ -190,7 +190,7 @@ func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 	}
 	for _, name := range sets.List(missing) {
 		if !strings.HasSuffix(name, "/") {
-			return nil, report.Remedied(fmt.Errorf("%s is no Service of the cluster", name), "kubectl get services --all-namespaces")
+			return nil, report.Errorf("kubectl get services --all-namespaces", "%s is no Service of the cluster", name)
 		}
 	}
 	slices.SortFunc(concerned, func(a, b *corev1.Service) int {

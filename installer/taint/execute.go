@@ -85,7 +85,10 @@ func (e *Executor) one(ctx context.Context, name string, note engine.Note) error
 	defer cancel()
 	if left := e.patch(cleanup, name, "taking the taint back from", unmark); left != nil {
 		// The causes are text alone: after ^C too, this says more than what the engine says of a step that was stopped.
-		out := &report.Error{What: fmt.Sprintf("%v; the taint could not be taken back: %v", err, left), Fix: "remove the taint of node " + name + " with csccm taint --undo"}
+		out := report.Errorf(
+			"remove the taint of node "+name+" with csccm taint --undo",
+			"%v; the taint could not be taken back: %v", err, left,
+		)
 		if late, ok := errors.AsType[*report.Error](err); ok {
 			out.Code = late.Code
 		}
@@ -110,11 +113,11 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 		return missing == "", nil
 	})
 	if err == nil && !inTime {
-		err = &report.Error{
-			What: fmt.Sprintf("node %s was not initialised within %s: %s", name, limit, missing),
-			Fix:  "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it",
-			Code: report.ExitCheckFailed,
-		}
+		err = report.CheckFailed(
+			"look for the node's name in the controller's log, and run csccm doctor; no other node was touched "+
+				"after it",
+			"node %s was not initialised within %s: %s", name, limit, missing,
+		)
 	}
 	return err
 }

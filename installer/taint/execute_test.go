@@ -179,10 +179,11 @@ func TestExecuteTimeOut(t *testing.T) {
 			})
 			err := e.Initialise(ctx, planOf(e.all()...), e.note)
 			if why == nil {
-				why = &report.Error{
-					What: "node w-1 was not initialised within 1m0s: it still has the taint " + Key, Code: report.ExitCheckFailed,
-					Fix: "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it",
-				}
+				why = report.CheckFailed(
+					"look for the node's name in the controller's log, and run csccm doctor; no other node was "+
+						"touched after it",
+					"node w-1 was not initialised within 1m0s: it still has the taint %s", Key,
+				)
 			}
 			require.Equal(t, why, err)
 			require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)

@@ -255,5 +255,5 @@ func (p *Plan) Blocked() error {
 	if n := len(p.Problems) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
-	return &report.Error{What: text, Fix: p.Problems[0].Remedy, Code: report.ExitCheckFailed}
+	return report.CheckFailed(p.Problems[0].Remedy, "%s", text)
 }

@@ -37,7 +37,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	}
 	for _, name := range o.Nodes {
 		if !slices.ContainsFunc(facts.Nodes, func(n corev1.Node) bool { return n.Name == name }) {
-			return report.Usage(fmt.Sprintf("there is no node %s", name), "kubectl get nodes lists them")
+			return report.Usage("kubectl get nodes lists them", "there is no node %s", name)
 		}
 	}
 	facts.SkipGates, facts.Only = o.SkipGates, o.Nodes

@@ -51,7 +51,10 @@ func beforeOf(n *corev1.Node) string {
 func undo(n *corev1.Node) (changes []string, err error) {
 	var was before
 	if err := json.Unmarshal([]byte(n.Annotations[BeforeAnnotation]), &was); err != nil {
-		return nil, report.Remedied(fmt.Errorf("annotation %s of node %s cannot be read: %w", BeforeAnnotation, n.Name, err), "correct or remove it")
+		return nil, report.Errorf(
+			"correct or remove it",
+			"annotation %s of node %s cannot be read: %w", BeforeAnnotation, n.Name, err,
+		)
 	}
 	for _, key := range writtenLabels {
 		now, has := n.Labels[key]

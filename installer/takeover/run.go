@@ -156,8 +156,11 @@ func (t *Taker) check() error {
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
 	for _, name := range slices.Concat(t.Accept, t.Pin) {
 		if name != All && !slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name }) {
-			return report.Usage("--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+name+"; nothing was changed",
-				"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
+			return report.Usage(
+				"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all",
+				"--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing "+
+					"was changed", name,
+			)
 		}
 	}
 	names, changes := t.Plan.undecided(t.Options)
@@ -165,10 +168,10 @@ func (t *Taker) check() error {
 		return nil
 	}
 	list := strings.Join(names, ",")
-	return &report.Error{
-		What: "the takeover would change what runs: " + strings.Join(changes, "; "), Code: report.ExitCheckFailed,
-		Fix: fmt.Sprintf("agree with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
-	}
+	return report.CheckFailed(
+		fmt.Sprintf("agree with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
+		"the takeover would change what runs: %s", strings.Join(changes, "; "),
+	)
 }
 
 // swap ends one controller and gives the rules the names that the other one knows; an undo gives the Services their
@@ -280,8 +283,10 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 		return held && age <= lasts && !lease.ByCSCCM(holder), err
 	})
 	if err == nil && !leads {
-		err = report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, last holder %q", leaderTimeout, name, holder),
-			"look at the controller's log; "+WayBack)
+		err = report.Errorf(
+			"look at the controller's log; "+WayBack,
+			"no controller leads after %s: lease %s, last holder %q", leaderTimeout, name, holder,
+		)
 	} else if err == nil {
 		t.Progress.Done("%s", holder)
 	}

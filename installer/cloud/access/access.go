@@ -48,15 +48,16 @@ func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, 
 	case err != nil:
 		return nil, c.Explain(err)
 	case !s.Exists:
-		return nil, &report.Error{
-			What: fmt.Sprintf("Secret %s does not exist", s), Err: ErrNoCredentials, Code: report.ExitUsage,
-			Fix: "name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a command that takes it",
-		}
+		return nil, report.Usage(
+			"name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a "+
+				"command that takes it",
+			"Secret %s does not exist: %w", s, ErrNoCredentials,
+		)
 	case s.Problem != nil:
-		return nil, &report.Error{
-			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
-			Fix: "correct the Secret, or run csccm install --overwrite-secret",
-		}
+		return nil, report.Usage(
+			"correct the Secret, or run csccm install --overwrite-secret",
+			"the controller's credentials cannot be read: %w", s.Problem,
+		)
 	}
 	out := &Cloud{From: fmt.Sprintf("Secret %s", s), Secret: s}
 	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
@@ -70,7 +71,7 @@ func (c *Cloud) Open() (*Cloud, error) {
 	client, err := cloudapi.NewClient(c.Config)
 	if err != nil {
 		c.Close()
-		return nil, &report.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+		return nil, report.Usage("correct it, or give --cloud-config FILE", "%s: %w", c.From, err)
 	}
 	c.Client = client
 	return c, nil

@@ -66,10 +66,10 @@ func (l *Layers) Answer(name, value string) {
 func ReadFile(file string) ([]byte, error) {
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
-		return nil, &report.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
+		return nil, report.Usage("name a file that exists and that you may read", "--cloud-config: %w", err)
 	}
 	if _, err := parse(text); err != nil {
-		return nil, &report.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
+		return nil, report.Usage("correct the file; README.md shows one", "--cloud-config %s: %w", file, err)
 	}
 	return text, nil
 }

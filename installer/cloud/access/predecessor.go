@@ -50,5 +50,5 @@ func OfPredecessor(ctx context.Context, kube kubernetes.Interface, predecessors 
 			}
 		}
 	}
-	return nil, "", report.Usage(problem, "give --cloud-config FILE, or --api-key-file and --secret-key-file")
+	return nil, "", report.Usage("give --cloud-config FILE, or --api-key-file and --secret-key-file", "%s", problem)
 }

@@ -122,7 +122,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
 	}
 	if err := inPod.Validate(); err != nil {
-		return nil, &report.Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
+		return nil, report.Usage("check the flags", "the cloud-config would be wrong: %w", err)
 	}
 	p := &SecretPlan{Action: SecretOverwrite, object: s.Object.DeepCopy()}
 	switch {

@@ -64,7 +64,7 @@ func explain(doing string, err error) error {
 	if err == nil || BadInput(err) || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // it needs no words about CloudStack
 	}
-	e := &report.Error{What: doing, Err: err}
+	e := report.Errorf("", "%s: %w", doing, err)
 	if api, ok := errors.AsType[*cloudstack.Error](err); ok {
 		e.Fix = fixes[api.Kind]
 	}
@@ -80,17 +80,21 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 	case api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
 	case api.HTTPCode == http.StatusNetworkAuthenticationRequired:
-		return &RefusedError{&report.Error{
-			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
-			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file", Err: err,
-		}}
+		return &RefusedError{report.Errorf(
+			"give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
+			"user %q has two-factor authentication, which a login of csccm cannot answer: %w", user, err,
+		)}
 	case api.Kind == cloudstack.KindAuth || api.HTTPCode == 531:
-		return &RefusedError{&report.Error{
-			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
-			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)", Err: err,
-		}}
+		return &RefusedError{report.Errorf(
+			"check the user name, the password and --admin-domain (the path of the user's domain, for example "+
+				"ROOT/k8s)",
+			"CloudStack at %s refuses the login of user %q in domain %q: %w", apiURL, user, normalPath(domain), err,
+		)}
 	}
-	return &report.Error{What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user), Fix: "check --api-url: it usually ends in /client/api", Err: err}
+	return report.Errorf(
+		"check --api-url: it usually ends in /client/api",
+		"logging in to %s as %q failed: %w", apiURL, user, err,
+	)
 }
 
 // RefusedError is a login that another user name, password or domain would mend.
@@ -107,18 +111,18 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return explain("listing domains", err)
 	}
-	return &RefusedError{&report.Error{
-		What: who + " is not an administrator, and cannot make a user for the controller",
-		Fix:  fixes[cloudstack.KindNotPermitted] + " of a user in the account of the cluster's VMs",
-	}}
+	return &RefusedError{report.Errorf(
+		fixes[cloudstack.KindNotPermitted]+" of a user in the account of the cluster's VMs",
+		"%s is not an administrator, and cannot make a user for the controller", who,
+	)}
 }
 
 // unanswered is a CloudStack that cannot be reached by a URL that was just given.
 func unanswered(apiURL string, err error) *report.Error {
-	return &report.Error{
-		What: fmt.Sprintf("no CloudStack API answers at %s", apiURL), Err: err,
-		Fix: cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
-	}
+	return report.Errorf(
+		cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
+		"no CloudStack API answers at %s: %w", apiURL, err,
+	)
 }
 
 // BadInput reports whether an error of CloudStack's client is about the configuration that it was given: a project that

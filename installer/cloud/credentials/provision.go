@@ -126,7 +126,7 @@ func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, e
 		if i := slices.IndexFunc(p.domains, accountIn); i >= 0 && r.Project == "" {
 			fix = fmt.Sprintf("there is one in %s: --domain %s", p.domains[i].Path, p.domains[i].Path)
 		}
-		err = report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path), fix)
+		err = report.Usage(fix, "there is no account %q in domain %s", p.Account, p.Domain.Path)
 	}
 	if err == nil {
 		err = p.planMembership(ctx)
@@ -152,12 +152,17 @@ func (p *Provision) place(ctx context.Context) (err error) {
 	switch {
 	case !found:
 		names := cloudapi.Names(p.domains, func(d *cloudapi.Domain) string { return d.Path })
-		return report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", p.r.Domain), "name one of these with --domain: "+some(names))
+		return report.Usage(
+			"name one of these with --domain: "+some(names),
+			"there is no domain %q that this administrator can see", p.r.Domain,
+		)
 	case p.r.Project != "":
 		return p.findProject(ctx)
 	case p.Account == "":
-		return report.Usage("no account is named for the controller's user",
-			"name the account that owns the cluster's VMs with --account, or the project with --project")
+		return report.Usage(
+			"name the account that owns the cluster's VMs with --account, or the project with --project",
+			"no account is named for the controller's user",
+		)
 	}
 	return nil
 }
@@ -178,14 +183,19 @@ func (p *Provision) findProject(ctx context.Context) error {
 	names := cloudapi.Names(projects, func(o *cloudstack.Project) string { return o.Name })
 	projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return !strings.EqualFold(o.ID, p.r.Project) && o.Name != p.r.Project })
 	if len(projects) != 1 {
-		return report.Usage(fmt.Sprintf("there is no project %q that these credentials can see, or more than one", p.r.Project),
-			"name its id, or one of these, with --project, and its domain with --domain: "+some(names))
+		return report.Usage(
+			"name its id, or one of these, with --project, and its domain with --domain: "+some(names),
+			"there is no project %q that these credentials can see, or more than one", p.r.Project,
+		)
 	}
 	p.Project = projects[0]
 	i := slices.IndexFunc(p.domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
 	if i < 0 {
-		return report.Usage(fmt.Sprintf("project %q is of a domain that this administrator does not see, and its members must be of the same domain", p.Project.Name),
-			"log in as an administrator of that domain")
+		return report.Usage(
+			"log in as an administrator of that domain",
+			"project %q is of a domain that this administrator does not see, and its members must be of the same "+
+				"domain", p.Project.Name,
+		)
 	}
 	p.Domain = p.domains[i]
 	if p.Account == "" {
@@ -304,12 +314,17 @@ func NotMine(user string) string {
 // so it is done only for a user that has none.
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
-		return report.Remedied(fmt.Errorf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
-			"enable the user, or choose another with --controller-user")
+		return report.Errorf(
+			"enable the user, or choose another with --controller-user",
+			"user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State),
+		)
 	}
 	if p.foreign(user) {
-		return report.Usage(fmt.Sprintf("user %q of account %q is that of cluster %s (the UID of its namespace kube-system)", user.Username, user.Account, user.Cluster()),
-			"leave out --controller-user for a user of this cluster's own, or name another with it")
+		return report.Usage(
+			"leave out --controller-user for a user of this cluster's own, or name another with it",
+			"user %q of account %q is that of cluster %s (the UID of its namespace kube-system)",
+			user.Username, user.Account, user.Cluster(),
+		)
 	}
 	keys, err := p.admin.GetUserKeys(ctx, user.ID)
 	switch {
@@ -320,8 +335,11 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
 		p.keys = p.r.InUse // a new pair would end the controller's
 	case user.APIKey != "" && !p.r.Made.Mine(user):
-		return report.Usage(fmt.Sprintf("the keys of user %q cannot be read, and new ones would end them; %s", user.Username, NotMine(user.Username)),
-			"leave out --controller-user for a user of this cluster's own, or name another with it")
+		return report.Usage(
+			"leave out --controller-user for a user of this cluster's own, or name another with it",
+			"the keys of user %q cannot be read, and new ones would end them; %s",
+			user.Username, NotMine(user.Username),
+		)
 	case p.r.Made.Mine(user):
 		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{})
 	default:

@@ -35,8 +35,10 @@ func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 		role = &cloudapi.Role{Type: "User", Description: roleMark}
 	}
 	if !strings.EqualFold(role.Type, "User") {
-		return nil, report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type User", name, role.Type),
-			"choose another name with --role-name")
+		return nil, report.Usage(
+			"choose another name with --role-name",
+			"role %q is of type %s; the controller needs one of type User", name, role.Type,
+		)
 	}
 	var denied []string
 	for _, command := range append(slices.Clone(commands), everything) {
@@ -50,8 +52,12 @@ func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 		}
 	}
 	if len(denied) > 0 {
-		return nil, report.Remedied(fmt.Errorf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
-			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name")
+		return nil, report.Errorf(
+			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account "+
+				"uses it, or choose another with --role-name",
+			"role %q denies %s, and CloudStack adds rules only behind its closing deny",
+			name, strings.Join(denied, ", "),
+		)
 	}
 	if !strings.Contains(role.Description, roleMark) {
 		return nil, nil // of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves it
@@ -129,9 +135,10 @@ func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	if err != nil {
 		return explain("listing the APIs that the administrator may call", err)
 	}
-	return &report.Error{
-		What: fmt.Sprintf("this administrator may not make role %q for account %q: by default only root administrators make roles", name, p.Account),
-		Fix: fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
+	return report.Errorf(
+		fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
 			"or have a root administrator make role %q", name),
-	}
+		"this administrator may not make role %q for account %q: by default only root administrators make roles",
+		name, p.Account,
+	)
 }

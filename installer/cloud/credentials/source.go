@@ -32,7 +32,7 @@ func CheckKey(what, key string) error {
 	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return nil
 	}
-	return report.Usage(what+" has blanks or control characters in it", "paste the key whole, and nothing else")
+	return report.Usage("paste the key whole, and nothing else", "%s has blanks or control characters in it", what)
 }
 
 // TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are part of no key.
@@ -53,7 +53,7 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	if path != "" {
 		f, err := os.Open(path) // #nosec G304 -- the user names it
 		if err != nil {
-			return "", &report.Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
+			return "", report.Usage(fix, "%s: %w", flag, err)
 		}
 		defer f.Close() //nolint:errcheck // read only
 		r = f
@@ -62,11 +62,11 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	secret := trim(string(b))
 	switch {
 	case err != nil:
-		return "", &report.Error{What: flag, Err: err, Fix: fix, Code: report.ExitUsage}
+		return "", report.Usage(fix, "%s: %w", flag, err)
 	case len(b) > most, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
-		return "", report.Usage(flag+": that is not one line of text", fix)
+		return "", report.Usage(fix, "%s: that is not one line of text", flag)
 	case secret == "":
-		return "", report.Usage(flag+": the secret is empty", fix)
+		return "", report.Usage(fix, "%s: the secret is empty", flag)
 	}
 	return secret, nil
 }
@@ -88,8 +88,11 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 	if allowed || !PlainHTTP(apiURL) {
 		return nil
 	}
-	return report.Usage("an administrator's login at "+apiURL+" would send the password and the controller's new keys unencrypted; nothing was sent",
-		"give the https:// URL, or add --allow-http where nobody else can read the traffic")
+	return report.Usage(
+		"give the https:// URL, or add --allow-http where nobody else can read the traffic",
+		"an administrator's login at %s would send the password and the controller's new keys unencrypted; "+
+			"nothing was sent", apiURL,
+	)
 }
 
 // ExposedMode returns the mode of a file with a secret that the group or all users may read, and false where nobody else

@@ -32,13 +32,16 @@ func explainTest(apiURL string, err error) error {
 	project, named := errors.AsType[*inventory.ProjectError](err)
 	switch {
 	case named:
-		return report.Usage(project.Error(), "name the project, or its id, with --project, and make the user's account a member of it")
+		return report.Usage(
+			"name the project, or its id, with --project, and make the user's account a member of it",
+			"%v", project,
+		)
 	case !ok:
 		return explain("the self-test with these keys", err)
 	case errors.Is(err, selftest.ErrNoVM):
 		return report.Remedied(problem, "name the account (--account) or the project (--project) that owns the cluster's VMs, and its zone (--zone)")
 	case errors.Is(err, selftest.ErrNoZone):
-		return report.Usage(problem.Error(), strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1))
+		return report.Usage(strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1), "%v", problem)
 	case answered && api.Command == "listCapabilities" && api.Kind != cloudstack.KindAuth:
 		return unanswered(apiURL, api)
 	}

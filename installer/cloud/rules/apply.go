@@ -101,10 +101,11 @@ func (a *Applier) Apply(ctx context.Context, steps []Step, note func(format stri
 			a.Progress.Fail("%v", err)
 			// The cause is text alone: after ^C too, this says more than what the engine says of a step that was
 			// stopped.
-			return &report.Error{
-				What: fmt.Sprintf("%d of %s renamed: rule %q (%s): %v", i, english.Plural(len(steps), "rule", ""), steps[i].Name, steps[i].RuleID, err),
-				Fix:  "run the same command again to go on, or " + a.Undo + " to go back",
-			}
+			return report.Errorf(
+				"run the same command again to go on, or "+a.Undo+" to go back",
+				"%d of %s renamed: rule %q (%s): %v",
+				i, english.Plural(len(steps), "rule", ""), steps[i].Name, steps[i].RuleID, err,
+			)
 		}
 		a.Progress.Done("%s", what)
 		note("%s", steps[i].Describe())

@@ -47,7 +47,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 					if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 						fix = "allow the role createTags, or give the keys of a user who may tag with --cloud-config"
 					}
-					return report.Remedied(fmt.Errorf("tag %s: %w", &it, err), fix)
+					return report.Errorf(fix, "tag %s: %w", &it, err)
 				}
 				note("%s", &it)
 				e.Progress.Done("")

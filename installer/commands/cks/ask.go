@@ -90,8 +90,10 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 	for _, given := range t.CNIParams {
 		name, value, _ := strings.Cut(given, "=")
 		if !slices.Contains(declared, name) || value == "" {
-			return "", nil, report.Usage(fmt.Sprintf("--cni-param %s is no variable of a CNI configuration with a value", name),
-				fmt.Sprintf("give --cni, and KEY=VALUE for each of its variables: %s", dash(strings.Join(declared, ", "))))
+			return "", nil, report.Usage(
+				fmt.Sprintf("give --cni, and KEY=VALUE for each of its variables: %s", dash(strings.Join(declared, ", "))),
+				"--cni-param %s is no variable of a CNI configuration with a value", name,
+			)
 		}
 		values[name] = value
 	}
@@ -113,9 +115,10 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 		}
 	}
 	if len(missing) > 0 {
-		return "", nil, report.Usage(fmt.Sprintf("CNI configuration %s declares %s, without a value", n.Name,
-			strings.Join(missing, ", ")),
-			"give --cni-param "+strings.Join(missing, "=VALUE --cni-param ")+"=VALUE")
+		return "", nil, report.Usage(
+			"give --cni-param "+strings.Join(missing, "=VALUE --cni-param ")+"=VALUE",
+			"CNI configuration %s declares %s, without a value", n.Name, strings.Join(missing, ", "),
+		)
 	}
 	return n.ID, values, nil
 }
@@ -126,15 +129,17 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 	if file == "" {
 		return r, nil
 	}
-	unfit := report.Usage("--registry-file "+file+" does not have the login of exactly one registry",
-		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of ~/.docker/config.json`)
+	unfit := report.Usage(
+		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of `+
+			"~/.docker/config.json",
+		"--registry-file %s does not have the login of exactly one registry", file,
+	)
 	if mode, open := credentials.ExposedMode(file); open {
-		return r, report.Usage(fmt.Sprintf("other users may read --registry-file %s (mode %04o)", file, mode),
-			"chmod 600 "+file)
+		return r, report.Usage("chmod 600 "+file, "other users may read --registry-file %s (mode %04o)", file, mode)
 	}
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
-		return r, report.Usage("--registry-file: "+err.Error(), "name a file that exists and that you may read")
+		return r, report.Usage("name a file that exists and that you may read", "--registry-file: %v", err)
 	}
 	var config struct {
 		Auths map[string]struct{ Username, Password, Auth string }

@@ -54,7 +54,7 @@ func explain(doing string, err error) error {
 	case errors.As(err, &api) && api.MayHaveHappened:
 		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}
-	return &report.Error{What: doing, Err: err, Fix: fix}
+	return report.Errorf(fix, "%s: %w", doing, err)
 }
 
 // pick returns the object that a person names, by its id or a name. names returns the id and the names of an object. flag is what
@@ -74,13 +74,19 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q", len(found), noun, want), "give the id of one"+flag+": "+strings.Join(ids, ", "))
+		return nil, report.Usage(
+			"give the id of one"+flag+": "+strings.Join(ids, ", "),
+			"%d %ss are called %q", len(found), noun, want,
+		)
 	}
 	what := fmt.Sprintf("there is no %s %q", noun, want)
 	if want == "" {
 		what = "the " + noun + " is not given"
 	}
-	return nil, report.Usage(what, "name one of these"+flag+": "+cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"))
+	return nil, report.Usage(
+		"name one of these"+flag+": "+cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"),
+		"%s", what,
+	)
 }
 
 // named returns the object that a flag names, of those that list lists; an empty one without a name.

@@ -66,12 +66,15 @@ func variables(list string) []string {
 func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
-		return report.Usage("--file: "+err.Error(), "name a file with cloud-config user data")
+		return report.Usage("name a file with cloud-config user data", "--file: %v", err)
 	}
 	declared, err := readUserData(text)
 	if err != nil {
-		return report.Usage("--file "+file+": "+err.Error(),
-			"CloudStack appends the file to the user data of the control nodes: a cloud-config whose runcmd installs the network plugin")
+		return report.Usage(
+			"CloudStack appends the file to the user data of the control nodes: a cloud-config whose runcmd "+
+				"installs the network plugin",
+			"--file %s: %v", file, err,
+		)
 	}
 	l, err := s.CNIConfigs(ctx)
 	if err != nil {
@@ -82,8 +85,11 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	for i := range l.Configs {
 		if n := &l.Configs[i]; n.Name == name {
 			if same := n.UserData == data && slices.Equal(variables(n.Params), declared); !same {
-				return report.Usage(fmt.Sprintf("there is a CNI configuration %s of %s already, with other content; nothing was changed", name, ownerOf(n)),
-					"choose another name, or delete it first: csccm cks cni delete "+name)
+				return report.Usage(
+					"choose another name, or delete it first: csccm cks cni delete "+name,
+					"there is a CNI configuration %s of %s already, with other content; nothing was changed",
+					name, ownerOf(n),
+				)
 			}
 			p.ID, p.Action, p.Done = n.ID, ActionNone, true
 		}

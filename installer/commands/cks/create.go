@@ -53,8 +53,11 @@ func create(ctx context.Context, t *task, name string) error {
 		}
 	} else if len(different) > 0 && k.Type == cloudapi.CloudManaged {
 		texts := cloudapi.Names(different, func(c *Change) string { return fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To) })
-		return report.Usage(fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(texts, ", ")),
-			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade")
+		return report.Usage(
+			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade",
+			"there is a cluster %s already, state %s, with other parameters: %s; nothing was changed",
+			k.Name, k.State, strings.Join(texts, ", "),
+		)
 	}
 	return nil
 }
@@ -166,8 +169,10 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 			return v, nil
 		}
 	}
-	return nil, report.Usage("zone "+zone.Name+" has no Kubernetes version that is Enabled and whose ISO is Ready",
-		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version")
+	return nil, report.Usage(
+		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version",
+		"zone %s has no Kubernetes version that is Enabled and whose ISO is Ready", zone.Name,
+	)
 }
 
 // install hands the new cluster's kubeconfig to what installs into it.

@@ -5,7 +5,6 @@ package cks
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -38,7 +37,7 @@ func (s *Service) Dashboard(ctx context.Context, name string, port int, opened f
 	}
 	kube, err := s.inside(ctx, k)
 	if err != nil {
-		return &report.Error{What: "the dashboard of cluster " + k.Name + " cannot be reached", Err: err, Fix: nextStep(k)}
+		return report.Errorf(nextStep(k), "the dashboard of cluster %s cannot be reached: %w", k.Name, err)
 	}
 	if err := hasDashboard(ctx, kube, k.Name); err != nil {
 		return err
@@ -76,10 +75,11 @@ func (s *Service) Dashboard(ctx context.Context, name string, port int, opened f
 func hasDashboard(ctx context.Context, kube kubernetes.Interface, name string) error {
 	_, err := kube.CoreV1().Services(dashboard).Get(ctx, dashboard, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return &report.Error{
-			What: fmt.Sprintf("cluster %s has no dashboard: there is no Service %s/%s", name, dashboard, dashboard),
-			Fix:  "CloudStack installs the one that is in the ISO of the version; https://kubernetes.io/docs/tasks/access-application-cluster/web-ui-dashboard/ says how to install one", Code: report.ExitCheckFailed,
-		}
+		return report.CheckFailed(
+			"CloudStack installs the one that is in the ISO of the version; "+
+				"https://kubernetes.io/docs/tasks/access-application-cluster/web-ui-dashboard/ says how to install one",
+			"cluster %s has no dashboard: there is no Service %s/%s", name, dashboard, dashboard,
+		)
 	}
 	return err
 }

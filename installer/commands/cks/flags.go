@@ -85,11 +85,10 @@ func (s *Service) needs(ctx context.Context, o *Options, command, since string) 
 	if len(missing) == 0 {
 		return nil
 	}
-	return &report.Error{
-		What: fmt.Sprintf("this CloudStack is %s, which is too old for %s: nothing was changed", release,
-			strings.Join(missing, ", ")),
-		Fix: "leave that out, or have an administrator upgrade CloudStack", Code: report.ExitCheckFailed,
-	}
+	return report.CheckFailed(
+		"leave that out, or have an administrator upgrade CloudStack",
+		"this CloudStack is %s, which is too old for %s: nothing was changed", release, strings.Join(missing, ", "),
+	)
 }
 
 // release returns the server's release, such as 4.22.0; nil where the role may not ask, which is said.
@@ -105,8 +104,10 @@ func (s *Service) release(ctx context.Context) (*semver.Version, error) {
 	numbers := strings.FieldsFunc(says.Version, func(r rune) bool { return r == '.' || r == '-' })
 	release, err := semver.NewVersion(strings.Join(numbers[:min(len(numbers), 3)], "."))
 	if err != nil {
-		return nil, &report.Error{What: fmt.Sprintf("CloudStack calls its release %q", says.Version), Err: err,
-			Fix: "report this to the developers of csccm"}
+		return nil, report.Errorf(
+			"report this to the developers of csccm",
+			"CloudStack calls its release %q: %w", says.Version, err,
+		)
 	}
 	return release, nil
 }

@@ -6,7 +6,6 @@ package cks
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -24,10 +23,10 @@ func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config 
 	}
 	config, err = s.API.KubernetesClusterConfig(ctx, k.ID)
 	if err != nil {
-		return "", "", &report.Error{
-			What: fmt.Sprintf("cluster %s, state %s, has no kubeconfig", k.Name, k.State), Err: err,
-			Fix: "wait until it is Running: csccm cks show " + k.Name + " --watch",
-		}
+		return "", "", report.Errorf(
+			"wait until it is Running: csccm cks show "+k.Name+" --watch",
+			"cluster %s, state %s, has no kubeconfig: %w", k.Name, k.State, err,
+		)
 	}
 	return k.Name, config, nil
 }
@@ -61,14 +60,17 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 		err = clientcmdapi.MinifyConfig(added)
 	}
 	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 { // err may quote the configuration
-		return &report.Error{
-			What: "CloudStack's kubeconfig of cluster " + name + " has no current context with a cluster and a user",
-			Fix:  "look at it with csccm cks kubeconfig " + name,
-		}
+		return report.Errorf(
+			"look at it with csccm cks kubeconfig "+name,
+			"CloudStack's kubeconfig of cluster %s has no current context with a cluster and a user", name,
+		)
 	}
 	all, err := access.GetStartingConfig()
 	if err != nil {
-		return &report.Error{What: "your kubeconfig cannot be read", Err: err, Fix: "correct it, or write to a file of its own with --output-file"}
+		return report.Errorf(
+			"correct it, or write to a file of its own with --output-file",
+			"your kubeconfig cannot be read: %w", err,
+		)
 	}
 	was, file := all.Clusters[name], ""
 	if was != nil {
@@ -77,7 +79,10 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 	taken := was != nil || all.AuthInfos[name] != nil || all.Contexts[name] != nil
 	for _, cluster := range added.Clusters {
 		if taken && !replace && (was == nil || was.Server != cluster.Server) {
-			return report.Usage("your kubeconfig has another cluster, user or context "+name, "add --yes to replace it, or write to a file of its own with --output-file")
+			return report.Usage(
+				"add --yes to replace it, or write to a file of its own with --output-file",
+				"your kubeconfig has another cluster, user or context %s", name,
+			)
 		}
 		cluster.LocationOfOrigin, all.Clusters[name] = file, cluster
 	}
@@ -87,7 +92,10 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 	all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, LocationOfOrigin: file}
 	all.CurrentContext = cmp.Or(all.CurrentContext, name)
 	if err := clientcmd.ModifyConfig(access, *all, true); err != nil {
-		return &report.Error{What: "your kubeconfig cannot be written", Err: err, Fix: "make it writable, or write to a file of its own with --output-file"}
+		return report.Errorf(
+			"make it writable, or write to a file of its own with --output-file",
+			"your kubeconfig cannot be written: %w", err,
+		)
 	}
 	return nil
 }

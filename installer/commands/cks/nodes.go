@@ -42,8 +42,10 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 			return err
 		}
 		if other := ckscheck.ClusterOf(clusters, map[string]bool{vm.ID: true}); other != nil && other.ID != k.ID {
-			return report.Usage(fmt.Sprintf("VM %s is a node of cluster %s; nothing was changed", vm.Name, other.Name),
-				"name VMs that are in no cluster")
+			return report.Usage(
+				"name VMs that are in no cluster",
+				"VM %s is a node of cluster %s; nothing was changed", vm.Name, other.Name,
+			)
 		}
 		joining = append(joining, *vm)
 	}
@@ -72,8 +74,10 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 			return err
 		}
 		if !n.External {
-			return report.Usage(fmt.Sprintf("CloudStack made node %s: only nodes that were added are removed; nothing was changed", n.Name),
-				"csccm cks scale "+k.Name+" --size N removes workers that CloudStack made")
+			return report.Usage(
+				"csccm cks scale "+k.Name+" --size N removes workers that CloudStack made",
+				"CloudStack made node %s: only nodes that were added are removed; nothing was changed", n.Name,
+			)
 		}
 		leaving = append(leaving, *n)
 	}
@@ -150,10 +154,10 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 			err = drain.RunNodeDrain(h, name)
 		}
 		if err != nil {
-			return &report.Error{
-				What: "node " + name + " is not drained, and no node was removed", Err: err,
-				Fix: "look at what does not move, then run the same command again; `kubectl uncordon " + name + "` lets Pods in again",
-			}
+			return report.Errorf(
+				"look at what does not move, then run the same command again; `kubectl uncordon "+name+"` lets Pods in again",
+				"node %s is not drained, and no node was removed: %w", name, err,
+			)
 		}
 		t.Progress.Done("")
 		return nil

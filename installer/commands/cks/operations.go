@@ -6,7 +6,6 @@ package cks
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +112,7 @@ func (o *Options) Validate(op Operation) (err error) {
 	case op.name == Scale.name:
 		_, err = o.scaleRequest()
 	case op.name == Upgrade.name && o.Version == "":
-		err = report.Usage("--version is not given", "name the version to upgrade to; csccm cks versions lists them")
+		err = report.Usage("name the version to upgrade to; csccm cks versions lists them", "--version is not given")
 	}
 	return err
 }
@@ -167,8 +166,11 @@ func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 		}
 	}
 	if kinds != 1 || o.Size < 0 {
-		return r, report.Usage("CloudStack changes the number of workers, the offerings, or autoscaling, and one of them at a time",
-			"give --size with a number from 1 on, or --offering (or --worker-offering, --control-offering), or --autoscaling")
+		return r, report.Usage(
+			"give --size with a number from 1 on, or --offering (or --worker-offering, --control-offering), or "+
+				"--autoscaling",
+			"CloudStack changes the number of workers, the offerings, or autoscaling, and one of them at a time",
+		)
 	}
 	if r.Size = o.Size; o.Autoscaling == "" {
 		return r, nil
@@ -179,7 +181,10 @@ func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 	r.MinSize, _ = strconv.Atoi(low)
 	r.MaxSize, _ = strconv.Atoi(high)
 	if on && (r.MinSize < 1 || r.MaxSize <= r.MinSize) {
-		return r, report.Usage(fmt.Sprintf("--autoscaling %q is neither off nor a range of workers", o.Autoscaling), "give for example 2-5")
+		return r, report.Usage(
+			"give for example 2-5",
+			"--autoscaling %q is neither off nor a range of workers", o.Autoscaling,
+		)
 	}
 	return r, nil
 }
@@ -282,10 +287,11 @@ const servicesTimeout = 5 * time.Minute
 // goes when the cluster's controller, which ends with the cluster, has removed their rules.
 func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	if r.Kube == nil {
-		return &report.Error{
-			What: fmt.Sprintf("the Services of cluster %s cannot be removed: %v; nothing was changed", t.plan.Name, r.NoKube), Code: report.ExitCheckFailed,
-			Fix: "run csccm where the cluster's API server answers, or leave --remove-services out: the plan then names the addresses and rules that stay",
-		}
+		return report.CheckFailed(
+			"run csccm where the cluster's API server answers, or leave --remove-services out: the plan then "+
+				"names the addresses and rules that stay",
+			"the Services of cluster %s cannot be removed: %v; nothing was changed", t.plan.Name, r.NoKube,
+		)
 	}
 	var left []*corev1.Service
 	var names []string
@@ -312,10 +318,12 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 			return len(left) == 0, report.Remedied(err, "run the command again: it continues where it stopped")
 		})
 		if err == nil && !inTime {
-			err = &report.Error{
-				What: fmt.Sprintf("cluster %s was not deleted: of its Services %d are left after %s, such as %s/%s", t.plan.Name, len(left), servicesTimeout, left[0].Namespace, left[0].Name),
-				Fix:  "look at the controller with csccm doctor; without --remove-services the cluster is deleted, and their rules stay in CloudStack",
-			}
+			err = report.Errorf(
+				"look at the controller with csccm doctor; without --remove-services the cluster is deleted, and "+
+					"their rules stay in CloudStack",
+				"cluster %s was not deleted: of its Services %d are left after %s, such as %s/%s",
+				t.plan.Name, len(left), servicesTimeout, left[0].Namespace, left[0].Name,
+			)
 		}
 		if err == nil {
 			t.Progress.Done("their rules are gone")

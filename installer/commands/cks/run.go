@@ -142,21 +142,24 @@ func (t *task) decide() error {
 	done := len(p.Changes) == 0
 	switch {
 	case k.Type == cloudstack.ExternalManaged:
-		return report.Usage(fmt.Sprintf("CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", t.name, k.Name),
-			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made")
+		return report.Usage(
+			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made",
+			"CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", t.name, k.Name,
+		)
 	case slices.Contains(t.during, k.State), done && len(t.after) > 0 && k.State == stateRunning:
 		p.Action = ActionFollow
 	case inProgress(k.State):
-		return &report.Error{
-			What: fmt.Sprintf("cluster %s is %s: another operation on it runs, and nothing was changed", k.Name, k.State),
-			Fix:  "wait until it is over: csccm cks show " + k.Name + " --watch; then run the command again", Code: report.ExitCheckFailed,
-		}
+		return report.CheckFailed(
+			"wait until it is over: csccm cks show "+k.Name+" --watch; then run the command again",
+			"cluster %s is %s: another operation on it runs, and nothing was changed", k.Name, k.State,
+		)
 	case done && slices.Contains(t.to, k.State):
 		p.Action, p.Done = ActionNone, true
 	case done || t.from != nil && !slices.Contains(t.from, k.State):
-		return &report.Error{
-			What: fmt.Sprintf("CloudStack cannot %s cluster %s while it is %s: nothing was changed", t.name, k.Name, k.State), Fix: nextStep(k), Code: report.ExitCheckFailed,
-		}
+		return report.CheckFailed(
+			nextStep(k),
+			"CloudStack cannot %s cluster %s while it is %s: nothing was changed", t.name, k.Name, k.State,
+		)
 	}
 	return nil
 }
@@ -209,11 +212,11 @@ func (p *Plan) judge(ignored []string) error {
 		return nil
 	}
 	slices.Sort(codes)
-	return &report.Error{
-		What: fmt.Sprintf("cannot %s, the preflight has found %s: %s; nothing was changed", p.what(), english.Plural(len(codes), "problem", ""), strings.Join(texts, "; ")),
-		Fix:  "correct that; --ignore-preflight " + strings.Join(slices.Compact(codes), ",") + " goes on all the same, and CloudStack decides",
-		Code: report.ExitCheckFailed,
-	}
+	return report.CheckFailed(
+		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+" goes on all the same, and CloudStack decides",
+		"cannot %s, the preflight has found %s: %s; nothing was changed",
+		p.what(), english.Plural(len(codes), "problem", ""), strings.Join(texts, "; "),
+	)
 }
 
 // run shows the plan, asks, starts the operation and follows it to its end.
@@ -301,7 +304,7 @@ func (t *task) follow(ctx context.Context, _ engine.Note) error {
 		if t.setting != "" {
 			fix += "; CloudStack gives up when the time of its setting " + t.setting + " is over"
 		}
-		return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause), Fix: fix}
+		return report.Errorf(fix, "%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause)
 	}
 	p.Done = len(t.after) == 0
 	t.Progress.Done("")

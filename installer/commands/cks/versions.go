@@ -5,7 +5,6 @@ package cks
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/url"
 	"regexp"
@@ -40,17 +39,23 @@ func (o *Options) ValidateVersion(number string) error {
 	_, wrong := semver.StrictNewVersion(number)
 	switch {
 	case wrong != nil:
-		return report.Usage(fmt.Sprintf("%q is no version of Kubernetes", number), "give three numbers, such as 1.34.1")
+		return report.Usage("give three numbers, such as 1.34.1", "%q is no version of Kubernetes", number)
 	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"},
 		u.Scheme) || !strings.HasSuffix(u.Path, ".iso"):
-		return report.Usage(fmt.Sprintf("--url %q is not the http or https URL of an ISO", o.URL),
-			"give the address from which CloudStack's secondary storage VM can load it")
+		return report.Usage(
+			"give the address from which CloudStack's secondary storage VM can load it",
+			"--url %q is not the http or https URL of an ISO", o.URL,
+		)
 	case o.Checksum != "" && (sum == nil || len(sum[2]) != digits[sum[1]]):
-		return report.Usage(fmt.Sprintf("--checksum %q is none", o.Checksum),
-			"give {SHA-256} and the output of sha256sum; csccm cks iso prints it")
+		return report.Usage(
+			"give {SHA-256} and the output of sha256sum; csccm cks iso prints it",
+			"--checksum %q is none", o.Checksum,
+		)
 	case o.MinCPUs != 0 && o.MinCPUs < minCPUs, o.MinMemoryMiB != 0 && o.MinMemoryMiB < minMemoryMiB:
-		return report.Usage("nodes of every version need 2 CPUs and 2048 MiB",
-			"give --min-cpus and --min-memory at least these, or leave them out")
+		return report.Usage(
+			"give --min-cpus and --min-memory at least these, or leave them out",
+			"nodes of every version need 2 CPUs and 2048 MiB",
+		)
 	}
 	return nil
 }
@@ -117,8 +122,10 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 		}
 		i := slices.IndexFunc(all, same)
 		if i < 0 || all[i].ISOState == "" {
-			return false, &report.Error{What: "version " + p.Name + " has no ISO any more",
-				Fix: "csccm cks versions shows what there is"}
+			return false, report.Errorf(
+				"csccm cks versions shows what there is",
+				"version %s has no ISO any more", p.Name,
+			)
 		}
 		p.ID, p.State = all[i].ID, all[i].ISOState
 		if p.State != said {
@@ -126,10 +133,10 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 			s.Progress.Step("ISO of version %s: %s", p.Name, said)
 		}
 		if strings.Contains(strings.ToLower(said), "fail") {
-			return false, &report.Error{
-				What: fmt.Sprintf("CloudStack could not load the ISO of version %s, whose state is %s", p.Name, said),
-				Fix:  "the ISO's page in CloudStack's UI says why, often URL or checksum; delete the version (csccm cks versions delete " + p.Name + ") and add it again",
-			}
+			return false, report.Errorf(
+				"the ISO's page in CloudStack's UI says why, often URL or checksum; delete the version (csccm cks versions delete "+p.Name+") and add it again",
+				"CloudStack could not load the ISO of version %s, whose state is %s", p.Name, said,
+			)
 		}
 		return said == isoReady, nil
 	})

@@ -45,8 +45,11 @@ func (r *run) findAccess(ctx context.Context) error {
 		return err
 	}
 	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
-		return report.Usage("--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes, and keys exist here",
-			"leave them out, or give an administrator's login with "+adminFlags)
+		return report.Usage(
+			"leave them out, or give an administrator's login with "+adminFlags,
+			"--account, --create-account, --domain, --controller-user and --role-name are for the user that an "+
+				"administrator makes, and keys exist here",
+		)
 	}
 	if r.Source != SourceSecret {
 		err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
@@ -74,7 +77,7 @@ func (r *run) findAccess(ctx context.Context) error {
 			err = fmt.Errorf("%s holds no PEM certificate", file)
 		}
 		if err != nil {
-			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
+			return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
 		}
 	}
 	r.config = r.Merge()
@@ -88,7 +91,7 @@ func (r *run) findAccess(ctx context.Context) error {
 		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s", r.secret)
 		r.Source, r.config.APIKey, r.config.SecretKey = SourceSecret, r.secret.Config.APIKey, r.secret.Config.SecretKey
 	case r.Source == SourceSecret && r.secret.Problem != nil:
-		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
+		return report.Usage("correct the Secret, or give credentials and --overwrite-secret", "%v", r.secret.Problem)
 	}
 	return nil
 }

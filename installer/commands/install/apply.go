@@ -203,8 +203,10 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	}
 	switch d := to.Compare(from); {
 	case d < 0 && !o.AllowDowngrade:
-		return report.Usage(fmt.Sprintf("chart %s is older than %s, which is installed", o.Chart.Version(), c.was.ChartVersion),
-			"add --allow-downgrade, or go back to a revision that worked with csccm rollback")
+		return report.Usage(
+			"add --allow-downgrade, or go back to a revision that worked with csccm rollback",
+			"chart %s is older than %s, which is installed", o.Chart.Version(), c.was.ChartVersion,
+		)
 	case d < 0:
 		c.action = "downgrade"
 	case d == 0 && c.action == actionUpgrade:
@@ -249,9 +251,12 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	case i >= 0:
 		return &history[i], nil
 	case revision == 0:
-		return nil, report.Usage("there is no earlier revision that worked", "revisions: "+strings.Join(known, ", ")+"; csccm uninstall takes the controller away")
+		return nil, report.Usage(
+			"revisions: "+strings.Join(known, ", ")+"; csccm uninstall takes the controller away",
+			"there is no earlier revision that worked",
+		)
 	}
-	return nil, report.Usage(fmt.Sprintf("there is no revision %d", revision), "name one of "+strings.Join(known, ", "))
+	return nil, report.Usage("name one of "+strings.Join(known, ", "), "there is no revision %d", revision)
 }
 
 // wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest
@@ -329,7 +334,9 @@ func (c *change) carryOut(
 				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
 				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
-					err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy + "; or " + back, Code: report.ExitTimeout}
+					late := report.Errorf(open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s", open.Message)
+					late.Code = report.ExitTimeout
+					err = late
 				}
 				return err
 			}},

@@ -54,7 +54,7 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 		{"--from-predecessor and other credentials", c.FromPredecessor && (admin || existing)},
 	} {
 		if twice.is {
-			return report.Usage(twice.what+" are both given; give one", "")
+			return report.Usage("", "%s are both given; give one", twice.what)
 		}
 	}
 	readPassword := func(flag, path string) (string, error) { return credentials.ReadPassword(flag, path, nil) }
@@ -116,7 +116,10 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	keys := c.AdminKeys != (credentials.Keys{})
 	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
-		return nil, nil, report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+		return nil, nil, report.Usage(
+			"give both --admin-api-key-file and --admin-secret-key-file",
+			"only one of the administrator's two keys is given",
+		)
 	}
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err
@@ -216,7 +219,7 @@ func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string
 		return err
 	}
 	if err := checkURL(url); err != nil {
-		return report.Usage("--"+err.Error(), "give the URL of the API")
+		return report.Usage("give the URL of the API", "--%v", err)
 	}
 	if given == "" {
 		c.Answer("api-url", url)
@@ -237,7 +240,10 @@ func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.C
 		}
 		return found, err
 	case given.APIKey == "" || given.SecretKey == "":
-		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
+		return nil, report.Usage(
+			"give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY",
+			"only one of the two keys is given",
+		)
 	}
 	if err := c.askURL(ctx, e, checkURL); err != nil {
 		return nil, err

@@ -289,10 +289,10 @@ func checksFailed(phase check.Phase, failed ...check.Result) error {
 		fix = "see the remedy of each check above"
 	}
 	if phase != check.PhasePreflight {
-		return &report.Error{What: "installed, but " + strings.Join(texts, "; "), Fix: fix, Code: report.ExitCheckFailed}
+		return report.CheckFailed(fix, "installed, but %s", strings.Join(texts, "; "))
 	}
-	return &report.Error{
-		What: "nothing was installed: " + strings.Join(texts, "; "), Code: report.ExitCheckFailed,
-		Fix: strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
-	}
+	return report.CheckFailed(
+		strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
+		"nothing was installed: %s", strings.Join(texts, "; "),
+	)
 }

@@ -199,7 +199,7 @@ func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
 	p, set, err := check.PolicyOf(family.ArgumentsOfChart(manifest))
 	if err != nil {
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+		return nil, report.Usage("correct the chart value tenancy", "%v", err)
 	}
 	if !set {
 		return nil, nil // a chart whose controller has no policy
@@ -236,7 +236,10 @@ func (r *run) planOrder(context.Context) error {
 	controllers.Own.FromChart(r.manifest)
 	if port := controllers.Own.Port; port != "" {
 		if pod := controllers.OnPort(port); pod != "" {
-			return report.Usage(fmt.Sprintf("port %s of the nodes, on which the controller would listen, is Pod %s's", port, pod), "choose another one with --set securePort=PORT")
+			return report.Usage(
+				"choose another one with --set securePort=PORT",
+				"port %s of the nodes, on which the controller would listen, is Pod %s's", port, pod,
+			)
 		}
 	}
 	if len(r.controllers.Predecessors) == 0 {
@@ -351,8 +354,10 @@ func (r *run) overwrites() error {
 	if differences == "" {
 		return nil
 	}
-	return report.Usage(fmt.Sprintf("Secret %s exists and differs: %s", r.secret, differences),
-		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
+	return report.Usage(
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
+		"Secret %s exists and differs: %s", r.secret, differences,
+	)
 }
 
 // shown is the plan for people and programs.

@@ -84,8 +84,11 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 		return "", context.Cause(ctx)
 	}
 	if why != "" && r.order != nil && r.order.Order == takeover.OldFirst {
-		return "", report.Remedied(fmt.Errorf("the self-test did not run: %s; nothing has replaced the old controller, which would end before csccm's starts", r.Scrubbed(why)),
-			"remove the cause and run the command again (or leave the self-test out with --skip-self-test)")
+		return "", report.Errorf(
+			"remove the cause and run the command again (or leave the self-test out with --skip-self-test)",
+			"the self-test did not run: %s; nothing has replaced the old controller, which would end before "+
+				"csccm's starts", r.Scrubbed(why),
+		)
 	}
 	if why != "" {
 		r.Progress.Warn("the self-test did not run: %s", r.Scrubbed(why))
@@ -110,10 +113,10 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 		}
 		problem = strings.TrimSuffix(problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
 	}
-	return "", &report.Error{
-		What: fmt.Sprintf("the self-test in %s failed: %s", where, problem), Code: report.ExitCheckFailed,
-		Fix: cmp.Or(fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
-	}
+	return "", report.CheckFailed(
+		cmp.Or(fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
+		"the self-test in %s failed: %s", where, problem,
+	)
 }
 
 // runToEnd returns the Pod as it ended, or as it was and why it did not end.

@@ -177,7 +177,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 		fix = cmp.Or(report.RemedyOf(err), fix)
 		s.Outcome, s.Text, s.Remedy = Failed, t.Cluster.Explain(err).Error(), fix
 		t.Progress.Fail("%s", s.Text)
-		err = &report.Error{What: fmt.Sprintf("load balancer test: %s: %s", name, s.Text), Fix: fix, Code: report.ExitCheckFailed}
+		err = report.CheckFailed(fix, "load balancer test: %s: %s", name, s.Text)
 	}
 	t.result.Steps = append(t.result.Steps, s)
 	return err

@@ -209,8 +209,11 @@ func controllerImage(ctx context.Context, kube kubernetes.Interface, namespace, 
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", report.Usage(fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, namespace),
-			"run csccm install, or name the release with --release and --namespace")
+		return "", report.Usage(
+			"run csccm install, or name the release with --release and --namespace",
+			"release %s has no controller in namespace %s, so nothing would give the Service an address",
+			release, namespace,
+		)
 	}
 	return all[0].Pod.Containers[0].Image, nil
 }

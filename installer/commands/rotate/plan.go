@@ -61,8 +61,11 @@ func (r *run) newPlan(ctx context.Context) error {
 	}
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
-		return report.Remedied(fmt.Errorf("the keys in Secret %s belong to no user that this administrator sees", p.Secret),
-			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
+		return report.Errorf(
+			"log in as an administrator of the user's domain; if the keys are dead already, csccm install "+
+				"--overwrite-secret makes others",
+			"the keys in Secret %s belong to no user that this administrator sees", p.Secret,
+		)
 	}
 	holder := all[at]
 	p.Account = holder.Account

@@ -47,13 +47,17 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	}
 	switch {
 	case errors.Is(err, rollout.ErrNoWorkload):
-		return nil, report.Usage(fmt.Sprintf("release %s has no controller in namespace %s, which would have to prove new keys", r.Release, r.Cluster.Namespace),
-			"name the release with --release and --namespace, or run csccm install")
+		return nil, report.Usage(
+			"name the release with --release and --namespace, or run csccm install",
+			"release %s has no controller in namespace %s, which would have to prove new keys",
+			r.Release, r.Cluster.Namespace,
+		)
 	case err == nil && len(out) == 0:
-		return nil, &report.Error{
-			What: "no Pod of the controller runs, so nobody can prove the keys", Code: report.ExitCheckFailed,
-			Fix: "csccm doctor says why no Pod runs; where the keys are the reason, csccm install --overwrite-secret gives it others",
-		}
+		return nil, report.CheckFailed(
+			"csccm doctor says why no Pod runs; where the keys are the reason, csccm install --overwrite-secret "+
+				"gives it others",
+			"no Pod of the controller runs, so nobody can prove the keys",
+		)
 	}
 	return out, err
 }
@@ -81,8 +85,10 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	} else {
 		note("the Secret holds the keys of user %q again", r.plan.From)
 	}
-	return report.Remedied(fmt.Errorf("the controller does not work with the new keys: %w; %s", err, state),
-		"see csccm doctor for the cause, and run csccm rotate-keys again")
+	return report.Errorf(
+		"see csccm doctor for the cause, and run csccm rotate-keys again",
+		"the controller does not work with the new keys: %w; %s", err, state,
+	)
 }
 
 // proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one has not

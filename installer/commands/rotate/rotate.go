@@ -45,9 +45,9 @@ type Options struct {
 func (o *Options) Validate() error {
 	switch {
 	case o.Force && !o.Finish:
-		return report.Usage("--force is only for --finish", "add --finish, or leave --force out")
+		return report.Usage("add --finish, or leave --force out", "--force is only for --finish")
 	case o.Finish && o.KeepOld:
-		return report.Usage("--finish makes no new keys: --keep-old has no meaning with it", "leave it out")
+		return report.Usage("leave it out", "--finish makes no new keys: --keep-old has no meaning with it")
 	}
 	return nil
 }
@@ -300,11 +300,11 @@ func (r *run) mayBreak(breaks []string) error {
 	if len(breaks) == 0 || r.Force {
 		return nil
 	}
-	return &report.Error{
-		What: "the old keys are still in use: " + strings.Join(breaks, "; "), Code: report.ExitCheckFailed,
-		Fix: "restart what read the Secret before (kubectl rollout restart), write the new keys into the copies; " +
-			"or end the old keys all the same with --force",
-	}
+	return report.CheckFailed(
+		"restart what read the Secret before (kubectl rollout restart), write the new keys into the copies; or "+
+			"end the old keys all the same with --force",
+		"the old keys are still in use: %s", strings.Join(breaks, "; "),
+	)
 }
 
 // retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the user.

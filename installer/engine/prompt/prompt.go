@@ -48,7 +48,7 @@ type Prompter interface {
 }
 
 // ErrInterrupted is returned when the person pressed ^C.
-var ErrInterrupted error = &report.Error{What: "interrupted", Code: report.ExitInterrupted}
+var ErrInterrupted error = &report.Error{Err: errors.New("interrupted"), Code: report.ExitInterrupted}
 
 // ErrEnded is returned when the input ended before an answer.
 var ErrEnded = errors.New("input ended before the answer")
@@ -63,7 +63,7 @@ func (refusing) Ask(_ context.Context, q Question) (string, error) {
 	if q.YesNo {
 		q.Message = fmt.Sprintf("the answer to %q", q.Message+"?")
 	}
-	return "", report.Usage(q.Message+": not given, and there is no terminal to ask on", "add "+q.Flag)
+	return "", report.Usage("add "+q.Flag, "%s: not given, and there is no terminal to ask on", q.Message)
 }
 
 // inBackground runs a prompt so that ^C or a time-out ends the question: then the terminal is put back, and the prompt, which may

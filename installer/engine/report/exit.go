@@ -21,39 +21,44 @@ const (
 	ExitInterrupted = 130 // interrupted from the keyboard
 )
 
-// Error is a problem in the operator's terms: the one error type of csccm that has a text, a way to go on and an exit
-// code.
+// Error is a problem in the operator's terms: the one error type of csccm that has a way to go on and an exit code.
 type Error struct {
-	What string // the object and what is wrong with it; "" = Err says it
+	Err  error  // what is wrong with which object; nil = everything has been said already
 	Fix  string // what to do
 	Code int    // exit code; 0 means that of Err, or ExitFailure
-	Err  error  // cause, if any; its text follows What
+}
+
+// Errorf is a failure with what to do about it. The text follows fmt.Errorf.
+func Errorf(fix, format string, args ...any) *Error {
+	return &Error{Err: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // Usage is input that must be corrected before the command can do anything.
-func Usage(what, fix string) *Error { return &Error{What: what, Fix: fix, Code: ExitUsage} }
+func Usage(fix, format string, args ...any) *Error {
+	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitUsage}
+}
+
+// CheckFailed is what does not work, or would not.
+func CheckFailed(fix, format string, args ...any) *Error {
+	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitCheckFailed}
+}
 
 // Refused is a change that is not begun, because of what was found.
 func Refused(fix, format string, args ...any) *Error {
-	return &Error{What: "nothing was changed: " + fmt.Sprintf(format, args...), Fix: fix, Code: ExitCheckFailed}
+	return CheckFailed(fix, "nothing was changed: "+format, args...)
 }
 
 // Declined is a question about a change that was answered with no.
 func Declined(what string) *Error {
-	return Usage(what+": not confirmed", "confirm, or run with --yes; --dry-run shows what would be done")
+	return Usage("confirm, or run with --yes; --dry-run shows what would be done", "%s: not confirmed", what)
 }
 
 // Error implements error.
 func (e *Error) Error() string {
-	switch {
-	case e.Silent():
+	if e.Silent() {
 		return fmt.Sprintf("exit code %d", e.Code)
-	case e.Err == nil:
-		return e.What
-	case e.What == "":
-		return e.Err.Error()
 	}
-	return e.What + ": " + e.Err.Error()
+	return e.Err.Error()
 }
 
 // Unwrap returns the cause.
@@ -92,4 +97,4 @@ func Remedied(err error, fix string) error {
 }
 
 // Silent reports whether everything has been said already: then no message is printed, and Code alone counts.
-func (e *Error) Silent() bool { return e.What == "" && e.Err == nil }
+func (e *Error) Silent() bool { return e.Err == nil }

@@ -45,10 +45,10 @@ func IsNew(flag, path string) error {
 		return nil
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return Usage(fmt.Sprintf("%s %s exists already; it is not overwritten", flag, path), "name another file with "+flag)
+		return Usage("name another file with "+flag, "%s %s exists already; it is not overwritten", flag, path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return Usage(fmt.Sprintf("%s: %v", flag, err), "name a file in a folder that takes it with "+flag)
+		return Usage("name a file in a folder that takes it with "+flag, "%s: %v", flag, err)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func WriteNew(flag, path string, write func(io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		return Remedied(fmt.Errorf("%s %s: %w", flag, path, err), "name a file in a folder that takes it with "+flag)
+		return Errorf("name a file in a folder that takes it with "+flag, "%s %s: %w", flag, path, err)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -118,14 +117,14 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
 	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
-		return nil, newError(fmt.Sprintf("kubeconfig: context %q does not exist", name), "name one with --context: "+strings.Join(names, ", "), nil)
+		return nil, newError("name one with --context: "+strings.Join(names, ", "), "kubeconfig: context %q does not exist", name)
 	}
 	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // cli-runtime would ask localhost
 		what := "no cluster to talk to"
 		if file := cmp.Or(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); file != "" {
 			what = file + " does not exist, or has no cluster"
 		}
-		return nil, newError("no kubeconfig: "+what, "set KUBECONFIG, or give --kubeconfig FILE or --server URL", nil)
+		return nil, newError("set KUBECONFIG, or give --kubeconfig FILE or --server URL", "no kubeconfig: %s", what)
 	}
 	if c.REST, err = flags.ToRESTConfig(); err == nil {
 		c.REST.Wrap(c.noteDate)
@@ -210,13 +209,13 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	err = c.Explain(err)
 	var known *Error
 	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
-		err = newError(fmt.Sprintf("Kubernetes API %s: what answers is no Kubernetes API", c.Server),
-			"check the server URL of this context; a proxy or a login page may answer in its place", err)
+		err = newError("check the server URL of this context; a proxy or a login page may answer in its place",
+			"Kubernetes API %s: what answers is no Kubernetes API: %w", c.Server, err)
 	}
 	return info, err
 }
 
 // explainConfig explains why no connection can be made at all.
 func explainConfig(err error) error {
-	return newError("kubeconfig", "check --kubeconfig, --context and the file that KUBECONFIG names", err)
+	return newError("check --kubeconfig, --context and the file that KUBECONFIG names", "kubeconfig: %w", err)
 }

@@ -23,9 +23,9 @@ type Error struct{ Problem }
 // Problem says what is wrong, and what to do.
 type Problem = report.Error //nolint:errname // embedded as Error it would hide its method
 
-// newError returns the error of something that is wrong; cause may be nil, or is part of the text.
-func newError(what, fix string, cause error) *Error {
-	return &Error{Problem{What: what, Fix: fix, Err: cause}}
+// newError returns the error of something that is wrong. The text follows fmt.Errorf.
+func newError(fix, format string, args ...any) *Error {
+	return &Error{*report.Errorf(fix, format, args...)}
 }
 
 // Explain turns an error of the API server or of the way there into an *Error with a remedy; nil
@@ -45,17 +45,20 @@ func (c *Cluster) Explain(err error) error {
 	}
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return newError(what+" (401)", "log in again, or check the user of this context in the kubeconfig", err)
+		return newError("log in again, or check the user of this context in the kubeconfig", "%s (401): %w", what, err)
 	case apierrors.IsForbidden(err):
-		return newError(what+" (403)", "use a kubeconfig of a cluster administrator, or have the right granted", err)
+		return newError("use a kubeconfig of a cluster administrator, or have the right granted", "%s (403): %w", what, err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return newError(what, "check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout", partError{errors.New("no answer in time"), err})
+		return newError("check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout",
+			"%s: %w", what, partError{errors.New("no answer in time"), err})
 	case errors.Is(err, context.Canceled):
-		return newError(what+": interrupted", "", err)
+		return newError("", "%s: interrupted: %w", what, err)
 	case errors.As(err, &certificate):
-		return newError(what, "check certificate-authority-data in the kubeconfig, which may belong to another cluster, and --tls-server-name", err)
+		return newError(
+			"check certificate-authority-data in the kubeconfig, which may belong to another cluster, and --tls-server-name",
+			"%s: %w", what, err)
 	case call != nil, errors.As(err, &op):
-		return newError(what, "check that the API server runs, the server URL of this context, and the network", err)
+		return newError("check that the API server runs, the server URL of this context, and the network", "%s: %w", what, err)
 	}
 	return err
 }

@@ -129,7 +129,11 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	e := &report.Error{What: "chart " + ref, Err: err, Fix: "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm uses its embedded chart"}
+	e := report.Errorf(
+		"name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm "+
+			"uses its embedded chart",
+		"chart %s: %w", ref, err,
+	)
 	if remote {
 		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is for a registry without TLS"
 	} else { // the command line is the only possible cause

@@ -130,10 +130,11 @@ func Pending(r *Release) error {
 	if !strings.HasPrefix(r.Status, "pending") {
 		return nil
 	}
-	return &report.Error{
-		What: fmt.Sprintf("release %s: revision %d is %s since %s: helm or csccm is working on it, or was killed", r.Name, r.Revision, r.Status, r.Updated.UTC().Format(time.RFC3339)),
-		Fix:  "wait until that has ended; if nobody works on it any more, run the command with --force-unlock",
-	}
+	return report.Errorf(
+		"wait until that has ended; if nobody works on it any more, run the command with --force-unlock",
+		"release %s: revision %d is %s since %s: helm or csccm is working on it, or was killed",
+		r.Name, r.Revision, r.Status, r.Updated.UTC().Format(time.RFC3339),
+	)
 }
 
 // Apply installs or upgrades the release. It returns as soon as the API server has accepted the objects.
@@ -260,7 +261,10 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	for name, value := range req.Values {
 		section, _ := req.Chart.chart.Values[name].(map[string]any)
 		if len(section) > 0 && value == nil {
-			return "", report.Usage("chart values: "+name+": got null, want object", "leave "+name+" out to have the chart's default")
+			return "", report.Usage(
+				"leave "+name+" out to have the chart's default",
+				"chart values: %s: got null, want object", name,
+			)
 		}
 	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
@@ -418,10 +422,10 @@ func explain(name, namespace string, err error, schema []byte) error {
 		problems = schemaProblems(text, schema)
 	}
 	if len(problems) > 0 {
-		return &report.Error{
-			What: "chart values: " + strings.Join(problems, "; "), Code: report.ExitUsage,
-			Fix: "correct the values; the chart's README.md and values.schema.json list them all",
-		}
+		return report.Usage(
+			"correct the values; the chart's README.md and values.schema.json list them all",
+			"chart values: %s", strings.Join(problems, "; "),
+		)
 	}
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }

@@ -140,7 +140,10 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 		case first == nil:
 			first = l
 		case Holder(l) != Holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			return false, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", Holder(l), name), "let it end, then run the command again")
+			return false, report.Errorf(
+				"let it end, then run the command again",
+				"another csccm is at work: %s renews lease %s", Holder(l), name,
+			)
 		}
 		return false, nil
 	})

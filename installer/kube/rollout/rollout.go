@@ -114,9 +114,10 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 	}
 	all = slices.DeleteFunc(all, func(o cluster.Workload) bool { return o.Meta.DeletionTimestamp != nil })
 	if len(all) == 0 {
-		return nil, nil, &report.Error{
-			What: "release " + e.Release, Err: ErrNoWorkload, Code: report.ExitUsage, Fix: "check --chart: it must be a chart of cloudstack-ccm",
-		}
+		return nil, nil, report.Usage(
+			"check --chart: it must be a chart of cloudstack-ccm",
+			"release %s: %w", e.Release, ErrNoWorkload,
+		)
 	}
 	found := slices.MaxFunc(all, func(a, b cluster.Workload) int {
 		return a.Meta.CreationTimestamp.Compare(b.Meta.CreationTimestamp.Time)
@@ -139,14 +140,16 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 	e.Progress.Fail("")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
-	problem := &report.Error{
-		What: fmt.Sprintf("the controller %s: %d of %d Pods updated, %d available", how, o.Updated, o.Wanted, o.Available), Code: code,
-		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
-			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
-	}
+	first := ""
 	if len(s.Problems) > 0 {
-		problem.What += "; " + s.Problems[0]
+		first = "; " + s.Problems[0]
 	}
+	problem := report.Errorf(
+		fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
+			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
+		"the controller %s: %d of %d Pods updated, %d available%s", how, o.Updated, o.Wanted, o.Available, first,
+	)
+	problem.Code = code
 	if s.failing == nil {
 		return problem
 	}

@@ -139,7 +139,10 @@ func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) erro
 				return werr
 			}
 			if ended {
-				err = report.Remedied(fmt.Errorf("%w after %s (--timeout): %s", ErrTimeout, f.limit, said), "correct what the report says, or raise --timeout")
+				err = report.Errorf(
+					"correct what the report says, or raise --timeout",
+					"%w after %s (--timeout): %s", ErrTimeout, f.limit, said,
+				)
 			}
 			return err
 		}

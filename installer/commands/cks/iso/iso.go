@@ -58,7 +58,7 @@ type Result struct {
 // Make makes an ISO. The file appears when it is complete.
 func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if _, err := os.Lstat(o.To); err == nil {
-		return nil, report.Usage(o.To+" exists", "remove it, or name another file")
+		return nil, report.Usage("remove it, or name another file", "%s exists", o.To)
 	}
 	from, err := Open(o.From)
 	if err != nil {
@@ -83,8 +83,10 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	}
 	archive, image := os.DirFS(filepath.Dir(o.Image)), canonical(list[0].Image)
 	if tags := imagesOfArchive(archive, filepath.Base(o.Image)); !slices.Contains(tags, image) {
-		return nil, report.Usage(fmt.Sprintf("--image %s: it is no archive of image %s, it has %v", o.Image, image, tags),
-			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+list[0].Image+" cloudstack-ccm.tar")
+		return nil, report.Usage(
+			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+list[0].Image+" cloudstack-ccm.tar",
+			"--image %s: it is no archive of image %s, it has %v", o.Image, image, tags,
+		)
 	}
 	r := &Result{SchemaVersion: 1, File: o.To, Kubernetes: kubernetes, Chart: o.Chart.Version(), Added: path.Join(imageFolder, path.Base(image)+".tar")}
 	work, err := os.MkdirTemp(filepath.Dir(o.To), ".csccm-iso-*")
@@ -117,7 +119,10 @@ func unfit(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &report.Error{What: what, Err: err, Code: report.ExitUsage, Fix: "name an ISO that create-kubernetes-binaries-iso.sh of your CloudStack made, or a folder of its layout"}
+	return report.Usage(
+		"name an ISO that create-kubernetes-binaries-iso.sh of your CloudStack made, or a folder of its layout",
+		"%s: %w", what, err,
+	)
 }
 
 // copied copies a file into a folder that may be missing.
@@ -305,7 +310,7 @@ func canonical(image string) string {
 func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kubeVersion string) (string, error) {
 	for name, must := range map[string]any{"existingSecret": "", "nameOverride": "", "adoptNodes": true} {
 		if v, set := values[name]; set && v != must {
-			return "", report.Usage(fmt.Sprintf("chart value %s=%v does not fit clusters of CKS", name, v), "leave it out")
+			return "", report.Usage("leave it out", "chart value %s=%v does not fit clusters of CKS", name, v)
 		}
 	}
 	values = helm.MergeValues(map[string]any{"image": map[string]any{"tag": chart.AppVersion()}}, values)
