@@ -4,6 +4,7 @@
 package annotation
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/netip"
@@ -16,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 func service(annotations map[string]string, mutate ...func(*corev1.Service)) *corev1.Service {
@@ -26,176 +30,52 @@ func service(annotations map[string]string, mutate ...func(*corev1.Service)) *co
 	return svc
 }
 
-func TestParse(t *testing.T) {
-	t.Parallel()
-	ranges := func(items ...string) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = items }
-	}
-	affinity := func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
-	ip := func(a string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = a } }
-	open := Spec{SourceRanges: []string{Anyone}, Algorithm: RoundRobin}
-	with := func(change func(*Spec)) Spec { s := open; change(&s); return s }
-	ports := func(s *corev1.Service) {
-		s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "https", Port: 443}}
-	}
-	const cert = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+// parseCase is a case of testdata/parse.yaml.
+type parseCase struct {
+	Annotations, Labels map[string]string
+	Spec                corev1.ServiceSpec
+	// Want is what differs from the Spec of a Service without annotations.
+	Want json.RawMessage
+	// Invalid are the annotations and fields that the error names.
+	Invalid []string
+}
 
-	tests := []struct {
-		name    string
-		svc     *corev1.Service
-		want    Spec
-		invalid []string // names of refused annotations
-	}{
-		{name: "nothing set", svc: service(nil), want: open},
-		{name: "proxy protocol", svc: service(map[string]string{ProxyProtocol: "true"}), want: with(func(s *Spec) { s.ProxyProtocol = Ports{All: true} })},
-		{name: "proxy protocol as upstream documents it", svc: service(map[string]string{ProxyProtocol: "enabled"}), want: with(func(s *Spec) { s.ProxyProtocol = Ports{All: true} })},
-		{name: "proxy protocol off in capitals", svc: service(map[string]string{ProxyProtocol: " OFF "}), want: open},
-		{name: "proxy protocol v2", svc: service(map[string]string{ProxyProtocol: "v2"}), invalid: []string{ProxyProtocol}},
-		{name: "proxy protocol empty", svc: service(map[string]string{ProxyProtocol: ""}), invalid: []string{ProxyProtocol}},
-		{name: "hostname", svc: service(map[string]string{Hostname: "lb.example.org"}), want: with(func(s *Spec) { s.Hostname = "lb.example.org" })},
-		{name: "hostname empty", svc: service(map[string]string{Hostname: ""}), invalid: []string{Hostname}},
-		{name: "address empty", svc: service(map[string]string{Address: " "}), invalid: []string{Address}},
-		{name: "address empty, and one in the spec", svc: service(map[string]string{Address: ""}, ip("203.0.113.9")), invalid: []string{Address}},
-		{name: "hostname is an address", svc: service(map[string]string{Hostname: "10.0.0.1"}), invalid: []string{Hostname}},
-		{name: "hostname with underscore", svc: service(map[string]string{Hostname: "a_b.example.org"}), invalid: []string{Hostname}},
-		{name: "keep", svc: service(map[string]string{KeepIP: "Yes"}), want: with(func(s *Spec) { s.KeepIP = true })},
-		{name: "affinity", svc: service(nil, affinity), want: with(func(s *Spec) { s.Algorithm = Source })},
-		{name: "algorithm", svc: service(map[string]string{Algorithm: "LeastConn"}), want: with(func(s *Spec) { s.Algorithm, s.AlgorithmSet = LeastConn, true })},
-		{name: "mode", svc: service(map[string]string{Mode: " Direct ", DirectSpread: "16"}), want: with(func(s *Spec) { s.Mode, s.DirectSpread = Direct, 16 })},
-		{name: "mode bogus", svc: service(map[string]string{Mode: "dsr"}), invalid: []string{Mode}},
-		{name: "mode empty", svc: service(map[string]string{Mode: ""}), invalid: []string{Mode}},
-		{name: "direct beside what is off", svc: service(map[string]string{Mode: Direct, ProxyProtocol: "false", Internal: "no", StickinessMethod: "none"}), want: with(func(s *Spec) { s.Mode = Direct })},
-		{name: "direct with a load balancer's features", svc: service(map[string]string{Mode: Direct, ProxyProtocol: "true", Algorithm: Source, StickinessMethod: "source", Internal: "true"}),
-			invalid: []string{Mode, Mode, Mode, Mode}},
-		{name: "spread 0", svc: service(map[string]string{DirectSpread: "0"}), invalid: []string{DirectSpread}},
-		{name: "spread 33", svc: service(map[string]string{DirectSpread: "33"}), invalid: []string{DirectSpread}},
-		{name: "spread 08", svc: service(map[string]string{DirectSpread: "08"}), invalid: []string{DirectSpread}},
-		{name: "algorithm against affinity", svc: service(map[string]string{Algorithm: "leastconn"}, affinity), invalid: []string{Algorithm}},
-		{name: "algorithm bogus", svc: service(map[string]string{Algorithm: "fastest"}), invalid: []string{Algorithm}},
-		{name: "ranges of the spec", svc: service(nil, ranges("192.168.0.0/16", "10.1.2.3/8")), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8", "192.168.0.0/16"} })},
-		{name: "ranges of the annotation", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8, 172.16.0.0/12,10.0.0.0/8"}), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12"} })},
-		{name: "ranges of Kubernetes' annotation", svc: service(map[string]string{SourceRangesBeta: "10.0.0.0/8"}), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8"} })},
-		{name: "bare address", svc: service(map[string]string{SourceCIDRs: "192.0.2.1"}), want: with(func(s *Spec) { s.SourceRanges = []string{"192.0.2.1/32"} })},
-		{name: "empty denies all", svc: service(map[string]string{SourceCIDRs: " "}), want: with(func(s *Spec) { s.SourceRanges = []string{} })},
-		{name: "both: the narrower counts", svc: service(map[string]string{SourceCIDRs: "10.1.0.0/16,11.0.0.0/8"}, ranges("10.0.0.0/8")), want: with(func(s *Spec) { s.SourceRanges = []string{"10.1.0.0/16"} })},
-		{name: "both and nothing in common", svc: service(map[string]string{SourceCIDRs: "11.0.0.0/8"}, ranges("10.0.0.0/8")), want: with(func(s *Spec) {
-			s.SourceRanges = []string{}
-			s.Warnings = []string{"spec.loadBalancerSourceRanges and " + SourceCIDRs + " have no source range in common, so that nobody may connect"}
-		})},
-		{name: "ranges separated by blanks, lines and commas too many", svc: service(map[string]string{SourceCIDRs: " 10.0.0.0/8\n192.168.0.0/16\t172.16.0.0/12 ,, "}), want: with(func(s *Spec) {
-			s.SourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
-		})},
-		{name: "leading zeros are decimal", svc: service(nil, ranges("010.008.000.0/08")), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8"} })},
-		{name: "IPv4-mapped ranges are IPv4", svc: service(map[string]string{SourceCIDRs: "::ffff:203.0.113.7/120,::FFFF:c0a8:1"}), want: with(func(s *Spec) {
-			s.SourceRanges = []string{"192.168.0.1/32", "203.0.113.0/24"}
-		})},
-		{name: "a label, and annotations of other clouds", svc: service(map[string]string{
-			"load-balancer.hetzner.cloud/location": "fsn1", "loadbalancer.openstack.org/keep-floatingip": "true",
-		}, func(s *corev1.Service) { s.Labels = map[string]string{SourceCIDRs: "10.0.0.0/8", "app": "web"} }), want: with(func(s *Spec) {
-			s.Warnings = []string{
-				"annotation load-balancer.hetzner.cloud/location and 1 more is another controller's and has no effect; those of csccm begin with " + Prefix,
-				"label " + SourceCIDRs + " has no effect: make it an annotation",
-			}
-		})},
-		{name: "separators without a range", svc: service(map[string]string{SourceCIDRs: " , "}), invalid: []string{SourceCIDRs}},
-		{name: "a mask", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/255.0.0.0"}), invalid: []string{SourceCIDRs}},
-		{name: "a semicolon", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8;11.0.0.0/8"}), invalid: []string{SourceCIDRs}},
-		{name: "IPv6 has no effect and never opens", svc: service(map[string]string{SourceCIDRs: "::/0"}), want: with(func(s *Spec) {
-			s.SourceRanges = []string{}
-			s.Warnings = []string{
-				SourceCIDRs + " has no IPv4 range, so that nobody may connect", SourceCIDRs + ": ::/0 has no effect, public addresses are IPv4",
-			}
-		})},
-		{name: "range bogus", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/33"}), invalid: []string{SourceCIDRs}},
-		{name: "range with an empty item", svc: service(map[string]string{SourceCIDRs: "10.0.0.0/8,"}), want: with(func(s *Spec) { s.SourceRanges = []string{"10.0.0.0/8"} })},
-		{name: "address of the spec", svc: service(nil, ip("203.0.113.9")), want: with(func(s *Spec) { s.Address = "203.0.113.9" })},
-		{name: "address of the annotation", svc: service(map[string]string{Address: "203.0.113.9"}), want: with(func(s *Spec) { s.Address = "203.0.113.9" })},
-		{name: "addresses differ", svc: service(map[string]string{Address: "203.0.113.9"}, ip("203.0.113.10")), invalid: []string{Address}},
-		{name: "address IPv6", svc: service(nil, ip("2001:db8::1")), invalid: []string{"spec.loadBalancerIP"}},
-		{name: "upstream's record", svc: service(map[string]string{AssociatedByController: "true"}), want: with(func(s *Spec) { s.AllocatedByPredecessor = true })},
-		{name: "typo", svc: service(map[string]string{Prefix + "proxy-protokoll": "true"}), want: with(func(s *Spec) {
-			s.Warnings = []string{"annotation " + Prefix + "proxy-protokoll is not known and has no effect, did you mean " + ProxyProtocol + "?"}
-		})},
-		{name: "typo in the prefix", svc: service(map[string]string{"service.beta.kubernetes.io/cloudstack-loadbalancer-keep-ip": "true"}), want: with(func(s *Spec) {
-			s.Warnings = []string{"annotation service.beta.kubernetes.io/cloudstack-loadbalancer-keep-ip is not known and has no effect, did you mean " + KeepIP + "?"}
-		})},
-		{name: "like none", svc: service(map[string]string{"service.beta.kubernetes.io/cloudstack-colour-of-the-ports": "red"}), want: with(func(s *Spec) {
-			s.Warnings = []string{"annotation service.beta.kubernetes.io/cloudstack-colour-of-the-ports is not known and has no effect"}
-		})},
-		{name: "proxy protocol on ports", svc: service(map[string]string{ProxyProtocol: "https, 80"}, ports), want: with(func(s *Spec) { s.ProxyProtocol = Ports{Numbers: []int{80, 443}} })},
-		{name: "proxy protocol on a port that is not there", svc: service(map[string]string{ProxyProtocol: "8080"}, ports), invalid: []string{ProxyProtocol}},
-		{name: "certificate", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "443"}, ports), want: with(func(s *Spec) {
-			s.SSLCertificate, s.SSLPorts = cert, Ports{Numbers: []int{443}}
-		})},
-		{name: "certificate for all ports", svc: service(map[string]string{SSLCertificate: cert}, ports), want: with(func(s *Spec) {
-			s.SSLCertificate, s.SSLPorts = cert, Ports{All: true}
-		})},
-		{name: "certificate by name", svc: service(map[string]string{SSLCertificate: "wildcard"}, ports), invalid: []string{SSLCertificate}},
-		{name: "TLS ports without a certificate", svc: service(map[string]string{SSLPorts: "443"}, ports), invalid: []string{SSLPorts}},
-		{name: "TLS and PROXY on one port", svc: service(map[string]string{SSLCertificate: cert, ProxyProtocol: "443"}, ports), invalid: []string{SSLCertificate}},
-		{name: "TLS and PROXY on two ports", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "https", ProxyProtocol: "http"}, ports), want: with(func(s *Spec) {
-			s.SSLCertificate, s.SSLPorts, s.ProxyProtocol = cert, Ports{Numbers: []int{443}}, Ports{Numbers: []int{80}}
-		})},
-		{name: "stickiness", svc: service(map[string]string{StickinessMethod: "LB-cookie", StickinessOptions: "cookie-name=SRV, nocache"}), want: with(func(s *Spec) {
-			s.Stickiness = &Stickiness{Method: LBCookie, Params: map[string]string{"cookie-name": "SRV", "nocache": "true"}}
-		})},
-		{name: "stickiness by source", svc: service(map[string]string{StickinessMethod: "source"}), want: with(func(s *Spec) {
-			s.Stickiness = &Stickiness{Method: SourceBased, Params: map[string]string{}}
-		})},
-		{name: "stickiness that virtual routers do not have", svc: service(map[string]string{StickinessMethod: "app-cookie", StickinessOptions: "request-learn"}), want: with(func(s *Spec) {
-			s.Stickiness = &Stickiness{Method: AppCookie, Params: map[string]string{"request-learn": "true"}}
-		})},
-		{name: "stickiness none", svc: service(map[string]string{StickinessMethod: "none"}), want: open},
-		{name: "stickiness bogus", svc: service(map[string]string{StickinessMethod: "cookies"}), invalid: []string{StickinessMethod}},
-		{name: "option of another method", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "cookie-name=x"}), invalid: []string{StickinessOptions}},
-		{name: "option without its value", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "expire"}), invalid: []string{StickinessOptions}},
-		{name: "no mode of HAProxy's", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=passive"}), invalid: []string{StickinessOptions}},
-		{name: "a mode that hides nothing", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=rewrite,indirect"}), invalid: []string{StickinessOptions}},
-		{name: "a mode", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=insert,indirect"}), want: with(func(s *Spec) {
-			s.Stickiness = &Stickiness{Method: LBCookie, Params: map[string]string{"mode": "insert", "indirect": "true"}}
-		})},
-		{name: "options without a method", svc: service(map[string]string{StickinessOptions: "expire=30m"}), want: with(func(s *Spec) {
-			s.Warnings = []string{StickinessOptions + " has no effect without " + StickinessMethod}
-		})},
-		{name: "share", svc: service(map[string]string{ShareWith: "shop, blog,shop"}), want: with(func(s *Spec) { s.ShareWith = []string{"blog", "shop"} })},
-		{name: "share with all", svc: service(map[string]string{ShareWith: " * "}), want: with(func(s *Spec) { s.ShareWith = []string{"*"} })},
-		{name: "share with nobody", svc: service(map[string]string{ShareWith: " "}), want: open},
-		{name: "share with what is not a namespace", svc: service(map[string]string{ShareWith: "shop,No_Namespace"}), invalid: []string{ShareWith}},
-		{name: "share with an empty item", svc: service(map[string]string{ShareWith: "shop,"}), invalid: []string{ShareWith}},
-		{name: "internal", svc: service(map[string]string{Internal: "on"}), want: with(func(s *Spec) { s.Internal = true })},
-		{name: "where", svc: service(map[string]string{Network: " k8s-net", Project: "shop", Zone: "z1"}), want: with(func(s *Spec) {
-			s.Network, s.Project, s.Zone = "k8s-net", "shop", "z1"
-		})},
-		{name: "where, empty", svc: service(map[string]string{Network: "", Zone: " "}), invalid: []string{Network, Zone}},
-		{name: "node selector bogus", svc: service(map[string]string{NodeSelector: "a=b=c"}), invalid: []string{NodeSelector}},
-		{name: "a time-out that nothing honours", svc: service(nil, affinity, func(s *corev1.Service) {
-			seconds := int32(60)
-			s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
-		}), want: with(func(s *Spec) {
-			s.Algorithm = Source
-			s.Warnings = []string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds has no effect in the load balancer; " +
-				StickinessMethod + ": source with " + StickinessOptions + ": expire=… has"}
-		})},
-		{name: "two wrong", svc: service(map[string]string{ProxyProtocol: "maybe", KeepIP: "maybe"}), invalid: []string{ProxyProtocol, KeepIP}},
+// full adds Prefix to the name of an annotation that has no dot or slash.
+func full(name string) string {
+	if strings.ContainsAny(name, "./") {
+		return name
 	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := Parse(tc.svc)
-			if len(tc.invalid) == 0 {
-				require.NoError(t, err)
-				assert.Equal(t, tc.want, got)
-				return
-			}
-			var ie *InvalidError
-			require.ErrorAs(t, err, &ie)
-			assert.NotEmpty(t, ie.Allowed)
-			assert.Equal(t, slices.Contains(tc.invalid, KeepIP), got.KeepIP, "kept in doubt")
-			for _, name := range tc.invalid {
-				assert.Contains(t, err.Error(), name)
-			}
-		})
+	return Prefix + name
+}
+
+func fullKeys(short map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range short {
+		out[full(name)] = value
 	}
+	return out
+}
+
+func TestParse(t *testing.T) {
+	cases.Run(t, "testdata/parse.yaml", func(t *testing.T, c parseCase) {
+		svc := service(fullKeys(c.Annotations), func(s *corev1.Service) { s.Labels, s.Spec = fullKeys(c.Labels), c.Spec })
+		got, err := Parse(svc)
+		if len(c.Invalid) == 0 {
+			require.NoError(t, err)
+			want := Spec{SourceRanges: []string{Anyone}, Algorithm: RoundRobin}
+			require.NoError(t, yaml.UnmarshalStrict(c.Want, &want))
+			assert.Equal(t, want, got)
+			return
+		}
+
+		var ie *InvalidError
+		require.ErrorAs(t, err, &ie)
+		assert.NotEmpty(t, ie.Allowed)
+		for _, name := range c.Invalid {
+			assert.Contains(t, err.Error(), full(name))
+		}
+		assert.Equal(t, slices.Contains(c.Invalid, "keep-ip"), got.KeepIP, "kept in doubt")
+	})
 }
 
 func TestBoolSpellings(t *testing.T) {

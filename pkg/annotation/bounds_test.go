@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -14,67 +15,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 func TestStickinessOptionsAreBounded(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("a", 64)
-	for _, tc := range []struct {
-		method, options string
-		want            bool
-	}{
-		{"lb-cookie", "cookie-name=SRV_1.a-b", true},
-		{"lb-cookie", "cookie-name = SRV", true},
-		{"lb-cookie", "cookie-name=" + long, true},
-		{"lb-cookie", "cookie-name=" + long + "a", false},
-		{"lb-cookie", "cookie-name=", false},
-		{"lb-cookie", "cookie-name=a b", false},
-		{"lb-cookie", "cookie-name=a\tb", false},
-		{"lb-cookie", "cookie-name=a\nbackend x", false},
-		{"lb-cookie", "cookie-name=a\n", true}, // the item is trimmed
-		{"lb-cookie", "cookie-name=a#b", false},
-		{"lb-cookie", `cookie-name="a"`, false},
-		{"lb-cookie", "cookie-name=${HOME}", false},
-		{"lb-cookie", "cookie-name=a&mode=x", false},
-		{"lb-cookie", "cookie-name=a=b", false},
-		{"lb-cookie", "cookie-name=é", false},
-		{"lb-cookie", "domain=example.org", true},
-		{"lb-cookie", "domain=.Example.org", true},
-		{"lb-cookie", "domain=..example.org", false},
-		{"lb-cookie", "domain=-example.org", false},
-		{"lb-cookie", "domain=example.org.", false},
-		{"lb-cookie", "domain=" + strings.Repeat("a.", 127) + "a", false},
-		{"lb-cookie", "domain=" + long + ".org", false},
-		{"lb-cookie", "indirect,nocache=true,postonly", true},
-		{"lb-cookie", "indirect=yes", false},
-		{"lb-cookie", "Indirect", false},
-		{"app-cookie", "cookie-name=SID,length=52,holdtime=3h,mode=query-string,prefix,request-learn", true},
-		{"app-cookie", "length=0", false},
-		{"app-cookie", "length=52k", false},
-		{"app-cookie", "length=10000", false},
-		{"app-cookie", "holdtime=3y", false},
-		{"app-cookie", "holdtime=3000", false},
-		{"app-cookie", "mode=insert", false},
-		{"source", "expire=30m,tablesize=200k", true},
-		{"source", "expire=24d", true},
-		{"source", "expire=25d", false},
-		{"source", "expire=2073600s", true},
-		{"source", "expire=2073601s", false},
-		{"source", "expire=0s", false},
-		{"source", "expire=-5m", false},
-		{"source", "expire=+5m", false},
-		{"source", "tablesize=1024k", true},
-		{"source", "tablesize=1m", true},
-		{"source", "tablesize=1025k", false},
-		{"source", "tablesize=2m", false},
-		{"source", "tablesize=4g", false},
-		{"source", "tablesize=1000", false},
-		{"none", "cookie-name=a", true},
-		{"none", "cookie-name=a b", false},
-	} {
-		_, err := Parse(service(map[string]string{StickinessMethod: tc.method, StickinessOptions: tc.options}))
-		assert.Equal(t, tc.want, err == nil, "%s: %q: %v", tc.method, tc.options, err)
-	}
+	cases.Run(t, "testdata/stickiness.yaml", func(t *testing.T, c struct{ Accepted, Refused []string }) {
+		method := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+		for _, options := range append(c.Accepted, c.Refused...) {
+			_, err := Parse(service(map[string]string{StickinessMethod: method, StickinessOptions: options}))
+			assert.Equal(t, slices.Contains(c.Accepted, options), err == nil, "%q: %v", options, err)
+		}
+	})
 }
 
 func TestNamesAreBounded(t *testing.T) {

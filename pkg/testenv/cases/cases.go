@@ -1,0 +1,32 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cases runs test cases that are data: a YAML file of cases by name.
+package cases
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// Run runs a parallel subtest for each case of a file. A field that T does not have, and a name that occurs twice, fail the test.
+func Run[T any](t *testing.T, path string, test func(t *testing.T, c T)) {
+	t.Helper()
+	t.Parallel()
+
+	text, err := os.ReadFile(path) // #nosec G304 -- a file of the test
+	require.NoError(t, err)
+	var all map[string]T
+	require.NoError(t, yaml.UnmarshalStrict(text, &all))
+	require.NotEmpty(t, all, path)
+
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
