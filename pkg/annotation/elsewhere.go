@@ -30,13 +30,17 @@ func (p *parser) elsewhere() {
 	}
 	warn := func(names []string, format string) {
 		if len(names) > 0 {
-			text := names[0]
-			if n := len(names) - 1; n > 0 {
-				text += fmt.Sprintf(" and %d more", n)
-			}
-			p.warnings = append(p.warnings, fmt.Sprintf(format, text))
+			p.warnings = append(p.warnings, fmt.Sprintf(format, names[0]+andMore(names)))
 		}
 	}
 	warn(named(p.svc.Labels, family), "label %s has no effect: make it an annotation")
 	warn(named(p.svc.Annotations, otherClouds...), "annotation %s is another controller's and has no effect; those of csccm begin with "+Prefix)
+}
+
+// andMore says how many names there are besides the first one.
+func andMore(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", len(names)-1)
 }

@@ -4,6 +4,7 @@
 package annotation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ type Spec struct {
 
 // DenyAll reports whether nobody may connect.
 func (s Spec) DenyAll() bool { return len(s.SourceRanges) == 0 }
+
+// Restricted reports whether some may connect and others not.
+func (s Spec) Restricted() bool { return !s.DenyAll() && !SameRanges(s.SourceRanges, []string{Anyone}) }
 
 // InvalidError is a value that does not parse.
 type InvalidError struct {
@@ -182,19 +186,19 @@ func (p *parser) hostname() string {
 		return ""
 	}
 	value = strings.TrimSpace(value)
-	if value == "" {
+	_, noAddress := netip.ParseAddr(value)
+
+	switch {
+	case value == "":
 		p.wrong(Hostname, emptyValue)
-		return ""
-	}
-	if _, err := netip.ParseAddr(value); err == nil {
+	case noAddress == nil:
 		p.wrong(Hostname, "an address is no name")
-		return ""
-	}
-	if problems := validation.IsDNS1123Subdomain(value); len(problems) > 0 {
+	case len(validation.IsDNS1123Subdomain(value)) > 0:
 		p.wrong(Hostname, "")
-		return ""
+	default:
+		return value
 	}
-	return value
+	return ""
 }
 
 func (p *parser) nodeSelector() labels.Selector {
@@ -263,10 +267,7 @@ func (p *parser) address() string {
 	if a != "" && b != "" && a != b {
 		p.refuse(Address, fromAnnotation, "spec.loadBalancerIP is "+a, "the same address in both, or only one of them")
 	}
-	if b != "" {
-		return b
-	}
-	return a
+	return cmp.Or(b, a)
 }
 
 func (p *parser) sourceRanges() []string {
@@ -279,11 +280,8 @@ func (p *parser) sourceRanges() []string {
 			return
 		}
 		if len(v6) > 0 {
-			more := ""
-			if len(v6) > 1 {
-				more = fmt.Sprintf(" (and %d more)", len(v6)-1)
-			}
-			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s%s has no effect, public addresses are IPv4", name, shortened(v6[0], MaxRange), more))
+			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s%s has no effect, public addresses are IPv4",
+				name, shortened(v6[0], MaxRange), andMore(v6)))
 		}
 		switch {
 		case len(v4) > 0:
@@ -313,9 +311,12 @@ func (p *parser) sourceRanges() []string {
 
 // shareWith reads namespaces; an empty value is none.
 func (p *parser) shareWith() []string {
-	value := p.svc.Annotations[ShareWith]
+	value := strings.TrimSpace(p.svc.Annotations[ShareWith])
+	if value == "" {
+		return nil
+	}
 	var out []string
-	for _, item := range splitList(value) {
+	for _, item := range strings.Split(value, ",") {
 		name := strings.TrimSpace(item)
 		if name != "*" && len(validation.IsDNS1123Label(name)) > 0 {
 			p.refuse(ShareWith, value, fmt.Sprintf("%q is not a namespace", name), allowed(ShareWith))

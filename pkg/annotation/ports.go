@@ -77,9 +77,6 @@ func (p *parser) ssl() (certificate string, ports Ports) {
 
 // exclusive refuses what cannot be had together on one port.
 func (p *parser) exclusive(proxy, ssl Ports) {
-	if !ssl.Any() || !proxy.Any() {
-		return
-	}
 	for i := range p.svc.Spec.Ports {
 		port := int(p.svc.Spec.Ports[i].Port)
 		if ssl.Has(port) && proxy.Has(port) {

@@ -54,12 +54,14 @@ type AddressRecord struct {
 
 // PendingAllocation is an acquisition whose outcome is not known.
 type PendingAllocation struct {
-	JobID     string    `json:"job"` // UUID sent as customjobid
-	NetworkID string    `json:"network"`
-	VPCID     string    `json:"vpc,omitempty"`
-	ProjectID string    `json:"project,omitempty"`
-	IP        string    `json:"ip,omitempty"` // requested address
-	Since     time.Time `json:"since"`
+	JobID     string `json:"job"` // UUID sent as customjobid
+	NetworkID string `json:"network"`
+	VPCID     string `json:"vpc,omitempty"`
+	ProjectID string `json:"project,omitempty"`
+	IP        string `json:"ip,omitempty"` // requested address
+	// Reserved is true when the account had reserved the address before: it stays with the account.
+	Reserved bool      `json:"reserved,omitempty"`
+	Since    time.Time `json:"since"`
 }
 
 // Empty reports whether there is nothing to remember.

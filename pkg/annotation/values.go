@@ -206,11 +206,3 @@ func Common(a, b []string) []string {
 	}
 	return Strings(Aggregate(Intersect(x, y)))
 }
-
-// splitList splits a comma separated value; blanks alone are an empty list.
-func splitList(value string) []string {
-	if strings.TrimSpace(value) == "" {
-		return nil
-	}
-	return strings.Split(value, ",")
-}

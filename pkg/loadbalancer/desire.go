@@ -45,7 +45,7 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 		t.Notify(*n)
 	}
 	if len(outside) > 0 {
-		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + plan.Some(outside, 5)})
+		t.Notify(*plan.Warning(plan.ReasonNodeOutside, "not serving, without a NIC in the network: "+plan.Some(outside, 5)))
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) 
 	if counted && has+kept <= t.req.Grants.MaxKept {
 		return false, nil
 	}
-	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is not kept"})
+	t.Notify(*plan.Warning(plan.ReasonNotAllowed, t.keptTooMany(has)+"; the address is not kept"))
 	t.Desired.KeepAddress = false
 	return true, nil
 }

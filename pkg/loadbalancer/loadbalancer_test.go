@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
@@ -44,4 +46,37 @@ func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	require.Error(t, m.DeletionsRunning(steps, actual, now))
 	require.Error(t, m.DeletionsRunning(steps, actual, now.Add(20*time.Second)))
 	require.NoError(t, m.DeletionsRunning(steps, actual, now.Add(31*time.Second)))
+}
+
+// What filters sources is asked of the network's services: a VPC may have a firewall (CloudStack 4.23), and not every provider
+// is known to hold the source ranges of a rule.
+func TestSourceRangesNeedAFilter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		vpc, balances, firewall string
+		sources                 string
+		refused, alone          bool // the rule alone filters
+	}{
+		"VPC":                             {"vpc", "VpcVirtualRouter", "", "10.0.0.0/8", false, true},
+		"VPC with a firewall":             {"vpc", "VpcVirtualRouter", "VpcVirtualRouter", "10.0.0.0/8", false, false},
+		"NSX with its firewall":           {"", "Nsx", "Nsx", "10.0.0.0/8", false, false},
+		"NSX in a VPC":                    {"vpc", "Nsx", "", "10.0.0.0/8", true, false},
+		"NSX in a VPC, everybody":         {"vpc", "Nsx", "", annotation.Anyone, false, true},
+		"beside the firewall of a router": {"", "Netscaler", "VirtualRouter", "10.0.0.0/8", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			network := &cloudstack.Network{VPCID: tc.vpc, Services: map[string]map[string]string{"Lb": nil}}
+			network.ServiceProviders = map[string][]string{"Lb": {tc.balances}, "Firewall": {tc.firewall}}
+			if tc.firewall != "" {
+				network.Services["Firewall"] = nil
+			}
+			n := NetworkOf(network)
+			facts := plan.Facts{Service: plan.Service{Ports: []plan.Port{{Port: 80, NodePort: 30080}}}, Network: &n}
+			facts.Spec.SourceRanges = []string{tc.sources}
+			d, refusal := plan.Desire(facts)
+			require.Equal(t, tc.refused, refusal != nil)
+			require.Equal(t, tc.alone, d.CIDRsDecide)
+		})
+	}
 }

@@ -162,6 +162,10 @@ func NetworkOf(n *cloudstack.Network) plan.Network {
 		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
 		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
 	}
+	filters := func(provider string) bool {
+		return plan.IsVirtualRouter(provider) || slices.Contains(n.ServiceProviders["Firewall"], provider)
+	}
+	out.Unfiltered = len(out.Providers) > 0 && !slices.ContainsFunc(out.Providers, filters)
 	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") && slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
 	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
 		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))

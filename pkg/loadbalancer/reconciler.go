@@ -221,7 +221,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	r.metrics.hold(t.mem, len(t.Actual.Addresses))
 	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
 	if conflict, _ := plan.SharedACL(t.Desired, t.Actual.ACLs...); conflict != nil {
-		result.Unserved = &plan.Notice{Warning: true, Reason: conflict.Reason, Message: conflict.Error()}
+		result.Unserved = plan.Warning(conflict.Reason, conflict.Error())
 	}
 	if target := plan.Target(t.Desired, *t.Actual); target != nil {
 		result.IP = target.IP
@@ -285,8 +285,8 @@ func (t *task) noteTags() {
 		return
 	}
 	if t.mem.untagged++; t.mem.untagged > 1 {
-		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingFailed, Message: fmt.Sprintf(
-			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)})
+		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)))
 	}
 }
 
@@ -299,7 +299,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		back, _ := plan.Plan(*t.mem.done, *t.Actual, r.limits(t))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
-			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})
+			t.Notify(*plan.Warning(plan.ReasonDriftRepaired, "CloudStack was changed by others; repairing with "+plan.Text(repairs)))
 		}
 	}
 	t.mem.tried.Add(steps)

@@ -84,7 +84,7 @@ func (p *player) learn() {
 //	kubelets w1 w2                                they renew their leases; silent w1: until heal it does not, nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
 //	certify NAME                                  the account's, a new certificate
-//	acquire NAME [IP], release ADDRESS            as another user of the account
+//	acquire NAME [IP], reserve IP, release ADDRESS            as another user of the account
 //	delete-rules ADDRESS                          everything on it
 //	namespace NAME a=b; api-fails VERB RESOURCE, api-works
 func (p *player) Do(s *script.Step) error {
@@ -198,6 +198,8 @@ func (p *player) Do(s *script.Step) error {
 		}
 		id := p.did(p.inspect.AssociateIP(p.t.Context(), cloudstack.AssociateIPRequest{NetworkID: p.net("k8s-net").ID, Address: ip}))
 		p.vars[w[0]] = p.snapshot()[id].Address
+	case "reserve":
+		return p.inspect.Call(p.t.Context(), "reserveIpAddress", cloudstack.Params{"id": p.anyAddress(w[0]).ID}, &struct{}{})
 	case "release":
 		p.did(p.inspect.DisassociateIP(p.t.Context(), p.on(p.at(w[0])).ID))
 	case "delete-rules":
@@ -312,6 +314,15 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}
 	}
+}
+
+// anyAddress is an address of the cloud, also one that nobody has.
+func (p *player) anyAddress(ip string) cloudstack.PublicIP {
+	all := false
+	list, err := p.inspect.ListPublicIPs(p.t.Context(), cloudstack.PublicIPQuery{Address: p.at(ip), AllocatedOnly: &all})
+	require.NoError(p.t, err)
+	require.Len(p.t, list, 1)
+	return list[0]
 }
 
 // byHand makes a call as an administrator. The result's id gets a name.

@@ -56,7 +56,7 @@ func (p *player) see(s *script.Step) error {
 
 // sights are what can be seen: whether it is, and what is instead.
 //
-//	served KEY ..., gone KEY, holds IP, ip KEY IP, status KEY hostname= ip= mode= ports=N finalizer=
+//	served KEY ..., gone KEY, holds IP, state IP STATE (CloudStack's of an address), ip KEY IP, status KEY hostname= ip= mode= ports=N finalizer=
 //	same NAME                      the dump is the noted one; "start" is that of the beginning
 //	kept NAME [IP]                 each address of the noted dump is as it was, but for IP
 //	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
@@ -84,6 +84,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			return apierrors.IsNotFound(err), "it is there"
 		},
 		"holds": func(w, _ []string) (bool, any) { return p.holds(p.at(w[0])), p.addresses() },
+		"state": func(w, _ []string) (bool, any) { got := p.anyAddress(w[0]).State; return got == w[1], got },
 		"ip": func(w, _ []string) (bool, any) {
 			return p.get(w[0]).Status.LoadBalancer.Ingress[0].IP == p.at(w[1]), p.ip(w[0])
 		},

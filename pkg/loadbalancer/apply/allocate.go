@@ -33,7 +33,7 @@ const (
 
 // allocate acquires an address, or takes one of a tier.
 func (r *run) allocate(ctx context.Context, s plan.Step) error {
-	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP}
+	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP, Allocated: true}
 	var err error
 	if s.Internal {
 		err = r.MayAcquire(ctx, "") // CloudStack chooses it
@@ -44,7 +44,8 @@ func (r *run) allocate(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	r.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
-	r.Actual.Find(got.ID).Acquired = evidence.InstantOf(got.Acquired)
+	address := r.Actual.Find(got.ID)
+	address.Acquired, address.Allocated = evidence.InstantOf(got.Acquired), got.Allocated
 	r.made[plan.ResourcePublicIP] = append(r.made[plan.ResourcePublicIP], got.ID)
 	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has there.
 	return r.RecordServing(ctx, false)
@@ -61,7 +62,20 @@ func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation
 	if err := w.check(ctx); err != nil {
 		return none, err
 	}
-	p := annotation.PendingAllocation{JobID: uuid.NewString(), NetworkID: s.NetworkID, VPCID: s.VPCID, ProjectID: w.OwnProject, IP: s.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
+	reserved, err := a.reserved(ctx, w.Project, s.IP)
+	if err != nil {
+		return none, err
+	}
+
+	p := annotation.PendingAllocation{
+		JobID:     uuid.NewString(),
+		NetworkID: s.NetworkID,
+		VPCID:     s.VPCID,
+		ProjectID: w.OwnProject,
+		IP:        s.IP,
+		Reserved:  reserved,
+		Since:     a.Clock.Now().UTC().Truncate(time.Second),
+	}
 	w.Records.Pending = append(w.Records.Pending, p)
 	if err := w.save(ctx); err != nil {
 		return none, err
@@ -75,6 +89,17 @@ func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation
 		return none, a.allocationFailed(ctx, w, p, err)
 	}
 	return a.finish(ctx, w, p, submitted.ID)
+}
+
+// reserved reports whether the account has reserved an address. A release ends the reservation, and anybody may take the
+// address before it can be reserved again, so that such an address is never released.
+func (a *Applier) reserved(ctx context.Context, project, ip string) (bool, error) {
+	if ip == "" {
+		return false, nil // CloudStack chooses among the free ones
+	}
+	all := false
+	found, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip, ProjectID: project, State: plan.StateReserved, AllocatedOnly: &all})
+	return len(found) > 0, err
 }
 
 // associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of one
@@ -104,9 +129,9 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 				"that the account holds in the nodes' network")
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
-		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNoFreeAddress, Message: "CloudStack gives no public address: " + e.Text + "; it is tried again"})
+		w.Notify(*plan.Warning(plan.ReasonNoFreeAddress, "CloudStack gives no public address: "+e.Text+"; it is tried again"))
 	case cloudstack.IsKind(err, cloudstack.KindLimit):
-		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonAddressLimit, Message: "the account's limit of public addresses is reached: " + e.Text + "; release addresses or raise the limit"})
+		w.Notify(*plan.Warning(plan.ReasonAddressLimit, "the account's limit of public addresses is reached: "+e.Text+"; release addresses or raise the limit"))
 	}
 	return errors.Join(err, serr)
 }
@@ -142,11 +167,15 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 // keep records an address that was acquired.
 func (a *Applier) keep(w *Work, p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
 	rec := annotation.AddressRecord{
-		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Acquired: ip.Allocated,
+		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: !p.Reserved, Acquired: ip.Allocated,
 	}
 	w.dropPending(p.JobID)
 	w.record(rec)
-	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
+	message := "acquired address " + rec.IP
+	if p.Reserved {
+		message += ", which the account had reserved: it is not released with the Service"
+	}
+	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: message})
 	return rec
 }
 

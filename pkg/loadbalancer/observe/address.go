@@ -38,7 +38,9 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 			return a, exists, err
 		}
 	}
-	if a.VPCID == "" && a.State != plan.StateReleasing { // CloudStack lists no firewall rules of an address that is being released
+	// CloudStack lists no firewall rules of an address that is being released.
+	firewall := a.NetworkID != r.Desired.NetworkID || !r.Desired.CIDRsDecide
+	if firewall && a.State != plan.StateReleasing {
 		if a.FirewallUnread, err = r.unread(ctx, r.readFirewall(ctx, &a)); err != nil {
 			return a, exists, err
 		}

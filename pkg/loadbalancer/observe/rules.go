@@ -278,8 +278,9 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 	if a.State == plan.StateReleasing {
 		query = all // CloudStack does not list those of one address that is being released
 	}
-	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
-	list = pick(list, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
+	on := func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }
+	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, on)
+	list = pick(list, on)
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}

@@ -46,6 +46,7 @@ const (
 	StateFree       = "Free"
 	StateAllocated  = "Allocated"
 	StateAllocating = "Allocating"
+	StateReserved   = "Reserved" // by the account, for a use to come
 	StateReleasing  = "Releasing"
 	StateDeleting   = "Deleting"
 	StateActive     = "Active" // a rule that the router has
@@ -174,7 +175,7 @@ func (i *Item) on(port int) bool { return i.StartPort <= port && port <= i.EndPo
 
 // owned returns the Service's own items, sorted.
 func owned(list []Item) []Item {
-	out := slices.DeleteFunc(slices.Clone(list), func(i Item) bool { return i.Owner != Owned })
+	out := slices.DeleteFunc(slices.Clone(list), ofOthers)
 	slices.SortFunc(out, func(a, b Item) int {
 		return cmp.Or(cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
 	})

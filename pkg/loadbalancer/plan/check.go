@@ -79,9 +79,6 @@ func checkPort(p Port, f Facts) *RefusalError {
 	switch {
 	case p.Protocol == "UDP" && f.Spec.Internal: // createLoadBalancer has no protocol
 		return refuse(ReasonUnsupportedProto, "is UDP: internal load balancers forward TCP only", otherwise)
-	case p.Port == statsPort && f.Spec.Internal:
-		return refuse(ReasonReservedPort, "is reserved: the HAProxy of the internal load balancer has its statistics there",
-			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	case p.Protocol == "UDP" && !forwarded && proxied:
 		return refuse(ReasonUnsupportedProto, "is UDP: the load balancer of CloudStack's virtual router forwards TCP only"+f.whyNotForwarded(), otherwise+f.orAuto())
 	case p.Protocol == "UDP" && !forwarded && !slices.Contains(network.Protocols, ProtocolUDP):
@@ -90,8 +87,8 @@ func checkPort(p Port, f Facts) *RefusalError {
 		return refuse(ReasonUnsupportedProto, "is "+p.Protocol+": CloudStack's load balancer forwards TCP only", "use a TCP port")
 	case p.NodePort < 1 || p.NodePort > 65535:
 		return refuse(ReasonNoNodePort, "has no node port: the load balancer reaches pods through node ports only", "set spec.allocateLoadBalancerNodePorts to true")
-	case p.Port == statsPort && proxied && !forwarded:
-		return refuse(ReasonReservedPort, "is reserved: the HAProxy of CloudStack's virtual router has its statistics there",
+	case p.Port == statsPort && (f.Spec.Internal || proxied && !forwarded):
+		return refuse(ReasonReservedPort, "is reserved: the HAProxy of CloudStack's load balancer has its statistics there",
 			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	}
 	return nil
@@ -131,7 +128,10 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)", "remove the annotation "+annotation.SSLCertificate)
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
 		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol", "remove the annotation "+annotation.ProxyProtocol)
-	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !annotation.SameRanges(spec.SourceRanges, []string{annotation.Anyone}):
+	case n.Unfiltered && !spec.Internal && spec.Restricted():
+		return Refuse(ReasonSourceRanges, name+" is balanced by "+strings.Join(n.Providers, ", ")+", which is not known to hold source ranges, and has no firewall of that provider",
+			"remove the source ranges, or put the nodes in a network with a virtual router or with the service Firewall")
+	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && spec.Restricted():
 		return Refuse(ReasonSourceRanges, "source ranges of an internal load balancer are enforced by the tier's network ACL list, and "+cmp.Or(n.ACLName, "none")+" cannot be changed",
 			"give the tier a network ACL list of its own, or remove the source ranges")
 	}

@@ -26,7 +26,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	}
 	if n := f.Network; n != nil {
 		d.NetworkID, d.VPCID = n.ID, n.VPCID
-		d.Firewall = n.Firewall && n.VPCID == "" && !f.Spec.Internal
+		d.Firewall = n.Firewall && !f.Spec.Internal
 		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
 	}
 	d.Rules, d.OnePurpose = rules(f), f.onePurpose()
@@ -39,8 +39,9 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	if n := f.Network; n != nil && n.ownACL() && !f.LeaveACLs && len(d.aclPorts()) > 0 {
 		d.ACLID = n.ACLID
 	}
-	// Without a firewall that stays closed, nobody is let in by having nobody to be led to.
-	if f.Spec.DenyAll() && !d.Firewall {
+	// Without a firewall that stays closed, access is denied by rules without members.
+	closed := d.Firewall && (f.Network == nil || !f.Network.Unfiltered)
+	if f.Spec.DenyAll() && !closed {
 		return d, nil
 	}
 	d.Members = memberNames(f.Members, d.NetworkID)
@@ -271,7 +272,7 @@ func checkMode(f Facts) *RefusalError {
 		return nil
 	}
 	n := f.Network
-	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && !f.Spec.DenyAll() && !annotation.SameRanges(f.Spec.SourceRanges, []string{annotation.Anyone}) {
+	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && f.Spec.Restricted() {
 		return Refuse(ReasonSourceRanges, fmt.Sprintf("network %q has no firewall, without which nothing enforces the source ranges of forwarded ports", cmp.Or(n.Name, n.ID)),
 			"remove the source ranges, or put the nodes in a network whose offering has the service Firewall")
 	}

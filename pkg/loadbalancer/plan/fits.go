@@ -82,14 +82,10 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case target.SourceNAT && network != nil && !network.Conserve:
 		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so cannot balance load", "choose another address")
 	}
-	others := func(list []Item) bool {
-		return d.OnePurpose && slices.ContainsFunc(list, func(i Item) bool { return i.Owner != Owned })
-	}
-	switch {
-	case len(d.Forwards) > 0 && others(target.Rules):
-		return unusable(" has load balancer rules that are not of this Service, and "+network.eitherOr(), "choose another address")
-	case len(d.Rules) > 0 && others(target.Forwards):
-		return unusable(" has port forwardings that are not of this Service, and "+network.eitherOr(), "choose another address")
+	rulesOfOthers := len(d.Forwards) > 0 && slices.ContainsFunc(target.Rules, ofOthers)
+	forwardsOfOthers := len(d.Rules) > 0 && slices.ContainsFunc(target.Forwards, ofOthers)
+	if d.OnePurpose && (rulesOfOthers || forwardsOfOthers) {
+		return unusable(" serves others otherwise than it would serve this Service, and "+network.eitherOr(), "choose another address")
 	}
 	ports := d.Ports()
 	if target.SourceNAT && network != nil && network.DNS && slices.Contains(ports, DNSPort) {
@@ -159,16 +155,15 @@ func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 	refuse := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonNotAllowed, "address "+a.IP+message, remedy)
 	}
-	foreign := func(i Item) bool { return i.Owner != Owned && i.By == "" }
 	switch {
 	case a.SourceNAT && !grants.SourceNAT:
 		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
 			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
 	case grants.ForeignAddress, a.proven() && !a.Internal, a.Holder != "" && a.Known:
 		return nil // what others made there, they made on an address of ours, or its holder lives with it
-	case slices.ContainsFunc(a.Rules, foreign):
+	case slices.ContainsFunc(a.Rules, ofNobodyHere):
 		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
-	case slices.ContainsFunc(a.Forwards, foreign):
+	case slices.ContainsFunc(a.Forwards, ofNobodyHere):
 		return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
 	case a.Internal && d.Address == a.IP && !a.Known:
 		return refuse(" is an address of the tier that no Service of this cluster has, and CloudStack does not show what else uses it", foreignRemedy)

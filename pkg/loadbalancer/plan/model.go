@@ -72,6 +72,9 @@ type Network struct {
 	LoadBalancer, Firewall, DNS bool
 	// Providers serve Lb; VirtualRouter is HAProxy with its restrictions.
 	Providers []string
+	// Unfiltered means that nothing is known to hold source ranges of a public load balancer: neither HAProxy, nor a
+	// firewall of the provider that balances.
+	Unfiltered bool
 	// Forwards reports whether a virtual router forwards ports of public addresses.
 	Forwards bool
 	// Public and Internal are the schemes that Lb offers; Protocols what its provider says it takes; TLS whether
@@ -100,7 +103,7 @@ func (n *Network) proxied() bool {
 
 // ownACL reports whether the tier's ACL list can be changed: the two default lists cannot.
 func (n *Network) ownACL() bool {
-	return n.VPCID != "" && n.ACLID != "" && n.ACLName != defaultAllow && n.ACLName != defaultDeny
+	return n.ACLID != "" && n.ACLName != defaultAllow && n.ACLName != defaultDeny
 }
 
 // Desired is what should be in CloudStack for one Service.
@@ -123,7 +126,8 @@ type Desired struct {
 	Firewall bool `json:"firewall,omitempty"`
 	// ACLID is the network ACL list that is kept to Ranges; empty for none.
 	ACLID string `json:"aclID,omitempty"`
-	// CIDRsDecide is set where the rules' own source ranges are the only filter of public traffic.
+	// CIDRsDecide is set where the network has no firewall: the rules' own source ranges are the only filter of public
+	// traffic.
 	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
 
 	// OnePurpose means that an address has either rules or port forwardings.
@@ -139,12 +143,9 @@ type Desired struct {
 
 // Ports are the public ports, sorted.
 func (d Desired) Ports() []int {
-	ports := make([]int, 0, len(d.Rules)+len(d.Forwards))
-	for _, r := range d.Rules {
-		ports = append(ports, r.PublicPort)
-	}
-	for _, f := range d.Forwards {
-		ports = append(ports, f.PublicPort)
+	var ports []int
+	for _, some := range d.Opened() {
+		ports = append(ports, some...)
 	}
 	slices.Sort(ports)
 	return slices.Compact(ports)

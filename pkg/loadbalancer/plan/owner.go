@@ -186,9 +186,14 @@ func (a *Actual) Consult(book Book, svc Service) {
 // the tags of another one, or something of others on it, gets none.
 func (a *Address) tagged() bool {
 	first := a.Holder == "" && a.GuestOf == "" && a.Keeper == "" && !a.ForeignCluster && !a.Internal && !a.Lost
-	alone := a.Allocated || a.ForwardsKnown && !a.SourceNAT && !a.StaticNAT && !a.carries(func(i Item) bool { return i.Owner != Owned && i.By == "" })
+	alone := a.Allocated || a.ForwardsKnown && !a.SourceNAT && !a.StaticNAT && !a.carries(ofNobodyHere)
 	return first && alone && (a.Owner == Owned || a.TaggedUID == "")
 }
+
+func ofOthers(i Item) bool { return i.Owner != Owned }
+
+// ofNobodyHere reports whether no Service of the cluster is known to have an item.
+func ofNobodyHere(i Item) bool { return ofOthers(i) && i.By == "" }
 
 // carries reports whether there is such a load balancer rule or port forwarding on the address.
 func (a *Address) carries(item func(Item) bool) bool {

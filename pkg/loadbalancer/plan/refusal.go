@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func (r *RefusalError) Error() string {
 
 // Refuse returns a refusal.
 func Refuse(reason Reason, message, remedy string) *RefusalError {
-	return &RefusalError{Reason: reason, Message: message, Remedy: remedy}
+	return RefusePort(reason, message, remedy, 0)
 }
 
 // RefusePort returns a refusal because of a port.
@@ -100,6 +99,11 @@ type Notice struct {
 	Warning bool   `json:"warning,omitempty"`
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
+}
+
+// Warning returns a notice of something that somebody should look at.
+func Warning(reason Reason, message string) *Notice {
+	return &Notice{Warning: true, Reason: reason, Message: message}
 }
 
 // EventRow documents one Reason. Links in its texts start at the folder docs.
@@ -138,16 +142,16 @@ func Running(err error) *WaitError {
 // NoneEligible says that ports are forwarded and no member may be led to; nil when that is not so.
 func NoneEligible(f Facts, d Desired) *Notice {
 	var why []string
-	for i := range f.Members {
-		if reason, ok := f.Ineligible[f.Members[i].Node]; ok {
-			why = append(why, f.Members[i].Node+" ("+reason+")")
+	for _, m := range f.Members {
+		if reason, ok := f.Ineligible[m.Node]; ok {
+			why = append(why, m.Node+" ("+reason+")")
 		}
 	}
 	if len(d.Forwards) == 0 || len(d.Members) == 0 || len(why) < len(f.Members) {
 		return nil
 	}
 	slices.Sort(why)
-	return &Notice{Warning: true, Reason: ReasonNoHealthyNode, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
+	return Warning(ReasonNoHealthyNode, "no node can serve the forwarded ports, which stay where they are: "+Some(why, 5))
 }
 
 // Some names a few of many.
@@ -161,17 +165,21 @@ func Some(names []string, most int) string {
 // Moves says which ports were moved from where to where, and why. The steps are those that were done.
 func Moves(done []Step, subject *Subject) []Notice {
 	type way struct{ from, to string }
+	var ways []way
 	ports := map[way][]string{}
 	for i := range done {
 		if u := &done[i]; u.From != "" && u.Member != "" {
 			w := way{u.From, u.Member}
+			if ports[w] == nil {
+				ways = append(ways, w)
+			}
 			if !slices.Contains(ports[w], u.PortText()) {
 				ports[w] = append(ports[w], u.PortText())
 			}
 		}
 	}
 	var out []Notice
-	for _, w := range slices.SortedFunc(maps.Keys(ports), func(a, b way) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) }) {
+	for _, w := range ways {
 		from, why := subject.node(w.from), "so that the nodes share the clients"
 		switch reason, ineligible := subject.Ineligible[from]; {
 		case ineligible:
@@ -204,9 +212,9 @@ func leftACL(d Desired, n *Network) *Notice {
 	for _, f := range d.Forwards {
 		ports = append(ports, portText(f.Protocol, f.PrivatePort))
 	}
-	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: fmt.Sprintf(
+	return Warning(ReasonDefaultACL, fmt.Sprintf(
 		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody reaches the forwarded ports",
-		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","), strings.Join(ports, ", "))}
+		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","), strings.Join(ports, ", ")))
 }
 
 // Announce says, before it happens, what a plan closes for a moment because CloudStack cannot change it in place.
@@ -274,9 +282,9 @@ func foreignAccess(d Desired, target *Address) []Notice {
 		}
 		for _, port := range wanted[f.Protocol] {
 			if f.EndPort == 0 || f.StartPort <= port && port <= f.EndPort {
-				out = append(out, Notice{Warning: true, Reason: ReasonForeignFirewall, Message: fmt.Sprintf(
+				out = append(out, *Warning(ReasonForeignFirewall, fmt.Sprintf(
 					"a firewall rule on %s (%s from %s), which is not of this Service, lets others reach port %d; delete it in CloudStack if that is not meant",
-					target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)})
+					target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)))
 				break
 			}
 		}
@@ -286,7 +294,7 @@ func foreignAccess(d Desired, target *Address) []Notice {
 
 // DefaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
 func DefaultACL(d Desired, n *Network) *Notice {
-	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
+	if n == nil || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
 	text := "lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
@@ -296,7 +304,7 @@ func DefaultACL(d Desired, n *Network) *Notice {
 	case len(d.Forwards) > 0:
 		text = "lets nobody reach forwarded ports and cannot be changed; "
 	}
-	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: "the tier's network ACL list default_deny " + text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
+	return Warning(ReasonDefaultACL, "the tier's network ACL list default_deny "+text+"give the tier a network ACL list of its own, in which the controller can let the Service's sources in")
 }
 
 // ProjectChanged refuses a Service that names another project than the one that has its address; empty for none.

@@ -232,7 +232,7 @@ func (p *planner) leave(a *Address) {
 		case keep:
 			why = "annotation " + annotation.KeepIP + " is set"
 		case !a.Allocated:
-			why = "no tag proves that this controller acquired it; csccm adopt hands such addresses over"
+			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt hands such addresses over"
 		}
 		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}

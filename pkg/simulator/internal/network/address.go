@@ -156,7 +156,7 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	if !z.Enabled && !c.Caller.RootAdmin() {
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation, Zone is currently disabled")
 	}
-	ip, err := reserveAddress(c, owner, z)
+	ip, err := takeAddress(c, owner, z)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,8 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	return &wire.JobSpec{
 		ObjectID: ip.UUID, InstanceType: "IpAddress", InstanceID: ip.UUID,
 		Run: func(time.Time) (any, error) {
-			if ip.Owner != owner || ip.State != store.IPAllocating { // released while the job was pending
+			pending := ip.State == store.IPAllocating || ip.State == store.IPReserved
+			if ip.Owner != owner || !pending { // released while the job was pending
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to assign ip address")
 			}
 			if v == nil && n.VPC == nil && n.Owner != owner {
@@ -182,8 +183,9 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// reserveAddress is the create phase: it allocates an address to the owner.
-func reserveAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.PublicIP, error) {
+// takeAddress is the create phase: it allocates an address to the owner. One that the owner has reserved stays so until the
+// job has ended.
+func takeAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.PublicIP, error) {
 	full := wire.Errf(wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
 	if c.Boolean("isportable") {
 		return nil, full // no region has portable addresses
@@ -200,8 +202,8 @@ func reserveAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.P
 		if err := c.CheckLimit(owner, "publicIPs", 1); err != nil {
 			return nil, err
 		}
+		c.St.TakeIP(ip, owner, c.Now)
 	}
-	c.St.TakeIP(ip, owner, c.Now)
 	ip.Hidden = c.Has("fordisplay") && !c.Boolean("fordisplay")
 	return ip, nil
 }

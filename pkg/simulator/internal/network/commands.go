@@ -75,6 +75,8 @@ var Commands = []wire.Command{
 		Name: "disassociateIpAddress", Submit: disassociateIPAddress, Class: "user.address.DisassociateIPAddrCmd", ByAdmin: true,
 		Event: wire.Records("NET.IPRELEASE", "disassociating Ip", "IpAddress", "id"),
 	},
+	{Name: "reserveIpAddress", ID: store.RefIP, Write: true, Run: reserveIPAddress, Without: "account domainid projectid fordisplay"},
+	{Name: "releaseIpAddress", ID: store.RefIP, Write: true, Run: releaseIPAddress},
 
 	{Name: "listFirewallRules", ID: store.RefRule, Run: listFirewallRules},
 	{
