@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/util/version"
@@ -140,13 +139,13 @@ func networks(f *Facts) Finding {
 	if len(used) == 0 {
 		return Skipf("no node has a VM with a network")
 	}
-	var objects, down []Object
+	var objects, down Objects
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		of := english.Plural(used[id], "node", "")
+		of := count(used[id], "node")
 		n := Find(f.Networks, func(n *cloudstack.Network) bool { return n.ID == id })
 		if n == nil {
-			objects = append(objects, objectf("Network", "", id, "of %s is not visible to the keys", of))
+			objects.addf("Network", id, "of %s is not visible to the keys", of)
 			continue
 		}
 		name := n.Name
@@ -156,16 +155,16 @@ func networks(f *Facts) Finding {
 		names = append(names, name)
 		switch {
 		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
-			down = append(down, objectf("Network", "", n.Name, "of %s is in state %s: its router does not run", of, n.State))
+			down.addf("Network", n.Name, "of %s is in state %s: its router does not run", of, n.State)
 		case n.RestartRequired:
-			down = append(down, objectf("Network", "", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of))
+			down.addf("Network", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of)
 		}
 		needed := []string{"Lb", "Firewall"}
 		if n.VPCID != "" {
 			needed[1] = "NetworkACL"
 		}
 		if lacks := slices.DeleteFunc(needed, n.HasService); len(lacks) > 0 {
-			objects = append(objects, objectf("Network", "", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and ")))
+			objects.addf("Network", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and "))
 		}
 	}
 	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it", strings.Join(names, ", "))

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -34,7 +33,7 @@ const manyRestarts = 3
 
 func podsReady(f *Facts) Finding {
 	var wanted, ready int32
-	var down []Object
+	var down Objects
 	var images []string
 	for _, w := range f.Ours() {
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
@@ -55,14 +54,14 @@ func podsReady(f *Facts) Finding {
 		}
 		return ""
 	})
-	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(down...)
+	out := Problemf("%d of %s ready", ready, count(int(wanted), "Pod")).About(down...)
 	switch {
 	case len(f.Ours()) == 0:
 		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
 	case len(down)+len(odd) == 0:
-		return Passf("%s", english.Plural(int(ready), "Pod", ""))
+		return Passf("%s", count(int(ready), "Pod"))
 	case len(down) == 0:
-		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
+		return Warnf("%s restarting, or with another image than wanted", count(len(odd), "Pod")).About(odd...)
 	case ready > 0:
 		out.Outcome = Warning // another Pod works
 	case wanted == 0:
@@ -83,7 +82,7 @@ func notReady(p *corev1.Pod) string {
 const leaseGrace = 15 * time.Second
 
 func leader(f *Facts) Finding {
-	var fresh, stale []Object
+	var fresh, stale Objects
 	var holds *coordinationv1.Lease
 	for i := range f.Leases {
 		l := &f.Leases[i]
@@ -134,7 +133,7 @@ func heldByPod(holder string, pods []corev1.Pod) bool {
 }
 
 func otherControllers(f *Facts) Finding {
-	var found []Object
+	var found Objects
 	var fixes []string
 	outcome, what := Warning, "another program gives Services without a class addresses"
 	for _, r := range f.rivals() {
@@ -174,24 +173,24 @@ func answers(f *Facts) Finding {
 	if len(f.Answers) == 0 {
 		return Skipf("the release has no Pod")
 	}
-	var sick, silent []Object
+	var sick, silent Objects
 	for _, a := range f.Answers {
 		switch {
 		case a.Sick != "":
-			sick = append(sick, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%s", a.Sick))
+			sick.aboutf("Pod", a.Pod, "%s", a.Sick)
 		case a.Err != nil && notReady(a.Pod) != "": // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
-			silent = append(silent, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%v", a.Err))
+			silent.aboutf("Pod", a.Pod, "%v", a.Err)
 		}
 	}
 	if len(sick) == 0 && len(silent) > 0 {
-		return Unknownf("%s could not be asked", english.Plural(len(silent), "Pod", "")).About(silent...)
+		return Unknownf("%s could not be asked", count(len(silent), "Pod")).About(silent...)
 	}
-	return Passf("%s", english.Plural(len(f.Answers), "Pod", "")).Unless(sick, "Pod", "%s not healthy").About(silent...)
+	return Passf("%s", count(len(f.Answers), "Pod")).Unless(sick, "Pod", "%s not healthy").About(silent...)
 }
 
 // states compares what the Pods work with with what is so.
 func states(f *Facts) Finding {
-	var stale, unsure []Object
+	var stale, unsure Objects
 	shown := 0
 	for i := range f.Answers {
 		pod, s := f.Answers[i].Pod, f.Answers[i].State
@@ -199,22 +198,19 @@ func states(f *Facts) Finding {
 			continue
 		}
 		shown++
-		say := func(list *[]Object, format string, args ...any) {
-			*list = append(*list, objectf("Pod", pod.Namespace, pod.Name, format, args...))
-		}
 		if len(s.Waits) > 0 {
-			say(&stale, "works with the old %s of the cloud-config, which it reads when it starts", strings.Join(s.Waits, ", "))
+			stale.aboutf("Pod", pod, "works with the old %s of the cloud-config, which it reads when it starts", strings.Join(s.Waits, ", "))
 		}
 		if f.Err(Project) == nil && s.Project != f.ProjectID && s.Project != f.Config.ProjectID {
-			say(&stale, "works in the project with id %s, and that of the cloud-config has id %s", s.Project, f.ProjectID)
+			stale.aboutf("Pod", pod, "works in the project with id %s, and that of the cloud-config has id %s", s.Project, f.ProjectID)
 		}
 		if names := f.unlike(s.Config); len(names) > 0 {
-			say(&unsure, "read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret within two minutes",
+			unsure.aboutf("Pod", pod, "read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret within two minutes",
 				f.ago(s.Loaded), strings.Join(names, ", "))
 		}
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
 			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
-				say(&unsure, "was refused %s %s ago, which the role allows: it does without until %s, if the role of the project allows it, too",
+				unsure.aboutf("Pod", pod, "was refused %s %s ago, which the role allows: it does without until %s, if the role of the project allows it, too",
 					command, f.ago(at), at.Add(cloudstack.RefusalAge).UTC().Format(time.TimeOnly+"Z"))
 			}
 		}
@@ -225,7 +221,7 @@ func states(f *Facts) Finding {
 	case len(stale) == 0 && len(unsure) > 0:
 		return Warnf("the controller may not know what is so").About(unsure...)
 	}
-	return Passf("%s", english.Plural(shown, "Pod", "")).Unless(append(stale, unsure...), "difference", "%s between what the controller works with and what is so")
+	return Passf("%s", count(shown, "Pod")).Unless(append(stale, unsure...), "difference", "%s between what the controller works with and what is so")
 }
 
 // unlike returns the keys of which the Secret has other values than those with these digests.
@@ -253,15 +249,15 @@ func placement(f *Facts) Finding {
 		worker := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
 		return when(control && worker, "runs on node %s, which is no control plane node", p.Spec.NodeName)
 	})
-	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).
+	return Passf("%s", count(len(f.Pods), "Pod")).
 		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
 }
 
 func madeByCKS(f *Facts) Finding {
-	var without []Object
+	var without Objects
 	for _, v := range f.Kubelets {
 		if v.Verdict == kubelet.NotExternal {
-			without = append(without, objectf("Node", "", v.Node, "its kubelet is not external; CKS adds nodes so"))
+			without.addf("Node", v.Node, "its kubelet is not external; CKS adds nodes so")
 		}
 	}
 	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
@@ -389,7 +385,7 @@ func openErrors(f *Facts) Finding {
 			}
 		}
 	}
-	var objects []Object
+	var objects Objects
 	next := NextTries(f.Logs)
 	for o, e := range last {
 		if !slices.Contains(successes, e.Reason) {
@@ -475,7 +471,7 @@ func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []c
 		why, unread := f.CKS.Unread[subject]
 		switch {
 		case len(out.Objects) > 0:
-			out.Message = english.Plural(len(out.Objects), "problem", "") + " of cluster " + f.CKS.Cluster.Name
+			out.Message = count(len(out.Objects), "problem") + " of cluster " + f.CKS.Cluster.Name
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		case unread:
 			return Skipf("not checked: %s: %s", subject, why)
@@ -495,20 +491,20 @@ func cksLeftovers(f *Facts) Finding {
 		return a.AssociatedNetworkID != k.Cluster.NetworkID
 	})
 	living := 0
-	var stale []Object
+	var stale Objects
 	for _, l := range ckscheck.Leftovers(&k) {
 		switch {
 		case l.Living:
 			living++
 		case l.Allocated && slices.Contains(f.ClusterIDs, l.Address.Tags[plan.TagCluster]):
-			stale = append(stale, objectf("PublicIpAddress", "", l.Address.Address,
-				"acquired for %s, which is gone; id %s", l.Address.Tags[plan.TagService], l.Address.ID))
+			stale.addf("PublicIpAddress", l.Address.Address,
+				"acquired for %s, which is gone; id %s", l.Address.Tags[plan.TagService], l.Address.ID)
 		}
 	}
 	out := Passf("deleting the cluster would leave nothing behind")
 	if living > 0 {
 		out = Passf("deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too",
-			english.Plural(living, "address", ""))
+			count(living, "address"))
 	}
 	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
 }

@@ -110,7 +110,7 @@ type Setup struct {
 	Manifest string // the rendered chart that is about to be applied; "" where nothing is
 	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud
 	// controller manager for CCM-002 and CCM-003.
-	Replaces []Object
+	Replaces Objects
 }
 
 // Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.

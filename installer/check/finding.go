@@ -36,6 +36,19 @@ type Object struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Objects are what a finding is about.
+type Objects []Object
+
+// addf adds an object that has no namespace, and says what is wrong with it.
+func (o *Objects) addf(kind, name, format string, args ...any) {
+	*o = append(*o, objectf(kind, "", name, format, args...))
+}
+
+// aboutf adds an object of Kubernetes, and says what is wrong with it.
+func (o *Objects) aboutf(kind string, x metav1.Object, format string, args ...any) {
+	*o = append(*o, objectf(kind, x.GetNamespace(), x.GetName(), format, args...))
+}
+
 // objectf names an object and says what is wrong with it.
 func objectf(kind, namespace, name, format string, args ...any) Object {
 	return Object{Kind: kind, Namespace: namespace, Name: name, Message: fmt.Sprintf(format, args...)}
@@ -45,15 +58,18 @@ func objectf(kind, namespace, name, format string, args ...any) Object {
 func about[T any, P interface {
 	*T
 	metav1.Object
-}](kind string, list []T, say func(P) string) []Object {
-	var out []Object
+}](kind string, list []T, say func(P) string) Objects {
+	var out Objects
 	for i := range list {
 		if text := say(&list[i]); text != "" {
-			out = append(out, Object{Kind: kind, Namespace: P(&list[i]).GetNamespace(), Name: P(&list[i]).GetName(), Message: text})
+			out.aboutf(kind, P(&list[i]), "%s", text)
 		}
 	}
 	return out
 }
+
+// count is a number of things with their noun.
+func count(n int, noun string) string { return english.Plural(n, noun, "") }
 
 // when returns a text about an object if there is something to say; "" otherwise.
 func when(so bool, format string, args ...any) string {
@@ -87,7 +103,7 @@ type Finding struct {
 	// Message is one sentence without a full stop: what was found, or why it was skipped.
 	Message string
 	// Objects are those with a problem.
-	Objects []Object
+	Objects Objects
 	// Evidence is what the decision rests on, by name.
 	Evidence map[string]string
 	// Remedy replaces the check's own if the finding has a better one.
@@ -120,11 +136,11 @@ func (f Finding) as(o Outcome) Finding {
 
 // Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has
 // one place, for their number with noun.
-func (f Finding) Unless(objects []Object, noun, format string) Finding {
+func (f Finding) Unless(objects Objects, noun, format string) Finding {
 	if len(objects) == 0 {
 		return f
 	}
-	return Problemf(format, english.Plural(len(objects), noun, "")).About(objects...)
+	return Problemf(format, count(len(objects), noun)).About(objects...)
 }
 
 // About adds the objects that are not well.

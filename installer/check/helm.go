@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -45,7 +43,7 @@ func conflicts(f *Facts) Finding {
 	if f.Manifest == "" || f.Drift == nil {
 		return Skipf("no manifest is about to be applied")
 	}
-	var objects []Object
+	var objects Objects
 	for i := range f.Drift {
 		o := f.Drift[i].Live
 		if o == nil {
@@ -56,7 +54,7 @@ func conflicts(f *Facts) Finding {
 			objects = append(objects, objectf(o.GetKind(), o.GetNamespace(), o.GetName(), "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/")))
 		}
 	}
-	return Passf("%s of the chart", english.Plural(len(f.Drift), "object", "")).Unless(objects, "object", "%s of the chart exist without being the release's")
+	return Passf("%s of the chart", count(len(f.Drift), "object")).Unless(objects, "object", "%s of the chart exist without being the release's")
 }
 
 // maxFields is how many differing fields of one object are named.
@@ -73,7 +71,7 @@ func drift(f *Facts) Finding {
 	case f.Drift == nil:
 		return Skipf("its objects cannot be compared without a connection for objects of any kind")
 	}
-	var out []Object
+	var out Objects
 	broken := false // the controller cannot work
 	for _, c := range f.Drift {
 		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
@@ -90,7 +88,7 @@ func drift(f *Facts) Finding {
 		}
 		out = append(out, o)
 	}
-	all := english.Plural(len(f.Drift), "object", "")
+	all := count(len(f.Drift), "object")
 	if len(out) > 0 {
 		found := Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
 		if broken {
@@ -108,15 +106,15 @@ func leaks(f *Facts) Finding {
 	if len(f.Records) == 0 {
 		return Skipf("there is no release")
 	}
-	var objects []Object
+	var objects Objects
 	for i := range f.Records {
 		r := &f.Records[i]
 		values, _ := json.Marshal(r.Values)
 		text := strings.Join(append(slices.Clone(r.Tests), r.Manifest, r.Notes, string(values)), "\n")
 		if credentialLine.MatchString(text) || report.Mask(text, f.Config.APIKey, f.Config.SecretKey) != text {
-			objects = append(objects, objectf("Secret", "", recordOf(r), "revision %d holds credentials", r.Revision))
+			objects.addf("Secret", recordOf(r), "revision %d holds credentials", r.Revision)
 		}
 	}
-	return Passf("%s searched", english.Plural(len(f.Records), "revision", "")).Unless(objects, "record", "%s of Helm with credentials").
+	return Passf("%s searched", count(len(f.Records), "revision")).Unless(objects, "record", "%s of Helm with credentials").
 		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n NAMESPACE delete secret %s`", namesOf(objects))
 }

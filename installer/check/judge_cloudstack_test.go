@@ -202,11 +202,11 @@ func TestOfCKS(t *testing.T) {
 	for _, tt := range []struct {
 		found   []ckscheck.Finding
 		outcome Outcome
-		objects []Object
+		objects Objects
 	}{
 		{nil, OK, nil},
-		{[]ckscheck.Finding{small, unread}, Warning, []Object{{Kind: "KubernetesCluster", Name: "c1", Message: "VM b: it is small"}}},
-		{[]ckscheck.Finding{stopped}, "", []Object{{Kind: "KubernetesCluster", Name: "c1", Message: "VM a: it is Stopped (issue 1)"}}},
+		{[]ckscheck.Finding{small, unread}, Warning, Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM b: it is small"}}},
+		{[]ckscheck.Finding{stopped}, "", Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM a: it is Stopped (issue 1)"}}},
 	} {
 		judge := ofCKS("well", ckscheck.SubjectNodes, func(*ckscheck.Facts) []ckscheck.Finding { return tt.found })
 		f := judge(facts(func(f *Facts) { f.CKS = &ckscheck.Facts{Cluster: &cloudapi.KubernetesCluster{Name: "c1"}} }))
@@ -375,9 +375,6 @@ func TestServices(t *testing.T) {
 
 func TestRuleNames(t *testing.T) {
 	t.Parallel()
-	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
-		return cloudstack.PublicIP{Address: address, Tags: map[string]string{plan.TagCluster: clusterID, plan.TagServiceUID: uid, plan.TagService: "default/old"}}
-	}
 	odd := func(f *Facts) {
 		f.Rules = []cloudstack.LoadBalancerRule{
 			lbRule("1", lbWeb+"-80", 80), lbRule("2", lbWeb+"-443", 443), lbRule("3", lbWeb+"-tcp-443", 443),
@@ -385,21 +382,16 @@ func TestRuleNames(t *testing.T) {
 		}
 		f.Rules[1].PublicIP = "203.0.113.99"
 		f.OddMembers = lbrules.Members{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
-		f.Addresses = []cloudstack.PublicIP{
-			tagged("203.0.113.50", "ours", "gone"), tagged("203.0.113.51", "former", uidWeb), tagged("203.0.113.54", "former", "gone"), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
-		}
-		f.ClusterIDs = []string{"ours", "former"}
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web"}
 	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
 	expect{"", "1 rule", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster"}}.of(t, "LB-003", healthy, odd)
-	const ours = "PublicIpAddress 203.0.113."
-	expect{"", "2 addresses allocated", []string{ours + "50: default/old", ours + "54: default/old"}}.of(t, "LB-004", healthy, odd)
 }
 
 // An address that no Service has costs; one that somebody else uses, or keeps, is nobody's business.
 func TestAddressesWithoutAService(t *testing.T) {
 	t.Parallel()
+	const ofCluster, ofUID, allocatedBy, us = plan.TagCluster, plan.TagServiceUID, plan.TagAllocatedBy, plan.ManagedBy
 	const here, mark = "203.0.113.60", "PublicIpAddress 203.0.113.60: "
 	plain := cloudstack.PublicIP{ID: "i", Address: here, AssociatedNetworkID: "net-1", Allocated: "2026-01-01T00:00:00+0000"}
 	with := func(change func(a *cloudstack.PublicIP)) func(*Facts) {
@@ -409,6 +401,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 			f.Addresses = []cloudstack.PublicIP{a}
 		}
 	}
+	untagged := with(func(*cloudstack.PublicIP) {})
 	tagged := func(tags ...string) func(*Facts) {
 		return with(func(a *cloudstack.PublicIP) {
 			a.Tags = map[string]string{}
@@ -437,65 +430,104 @@ func TestAddressesWithoutAService(t *testing.T) {
 	record := func(text string) func(*Facts) {
 		return having(func(s *corev1.Service) { s.Annotations[annotation.Addresses] = text })
 	}
-	idle, later := []string{mark + "nothing is on it; id i, allocated 2026-01-01"}, []string{mark + "stays when Service default/db is deleted"}
+	acquired := record(`[{"id":"i","ip":"203.0.113.60","allocated":true}]`)
+	noRight := func(f *Facts) { f.APIs = nil }
+	idle := expect{"", "1 address allocated", []string{mark + "nothing is on it; id i, allocated 2026-01-01"}}
+	stays := expect{"", "1 address would stay", []string{mark + "stays when Service default/db is deleted"}}
 	ok := expect{OK, "none", nil}
 	for name, tt := range map[string]struct {
 		changes []func(*Facts)
 		want    expect
 		fix     string
 	}{
-		"nothing on it": {[]func(*Facts){with(func(*cloudstack.PublicIP) {})}, expect{"", "1 address allocated", idle}, "`cmk disassociate ipaddress id=i`"},
+		"nothing on it": {[]func(*Facts){untagged}, idle, "`cmk disassociate ipaddress id=i`"},
 		"in the nodes' VPC": {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }), func(f *Facts) {
 			f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
-		}}, expect{"", "1 address allocated", idle}, "id=i`"},
+		}}, idle, "id=i`"},
 		"in another network":        {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })}, ok, ""},
 		"source NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.SourceNAT = true })}, ok, ""},
 		"static NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.StaticNAT = true })}, ok, ""},
 		"somebody's own tag":        {[]func(*Facts){tagged("keep", "for the audit")}, ok, ""},
-		"another cluster's":         {[]func(*Facts){tagged(plan.TagCluster, "another", plan.TagServiceUID, "x")}, ok, ""},
-		"kept":                      {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagKeptBy, "default/db")}, ok, ""},
-		"a rule of somebody else":   {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule("intranet", "elsewhere")}, ok, ""},
-		"a rule of another cluster": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
+		"another cluster's":         {[]func(*Facts){tagged(ofCluster, "another", ofUID, "x")}, ok, ""},
+		"kept":                      {[]func(*Facts){tagged(ofCluster, "ours", plan.TagKeptBy, "default/db")}, ok, ""},
+		"a rule of somebody else":   {[]func(*Facts){untagged, rule("intranet", "elsewhere")}, ok, ""},
+		"a rule of another cluster": {[]func(*Facts){untagged, rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
 		"a rule of a Service that is gone": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), rule(lbGone+"-tcp-80", idA)},
+			[]func(*Facts){untagged, rule(lbGone+"-tcp-80", idA)},
 			expect{"", "1 address allocated", []string{mark + "only rules of Services that are gone are on it"}}, "id=i`",
 		},
-		"a port forwarding": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
+		"a port forwarding": {[]func(*Facts){untagged, func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
 		"of a Service that is gone, with a rule of somebody else": {
-			[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "gone"), rule("intranet", "elsewhere")},
+			[]func(*Facts){tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
 			expect{"", "1 address allocated", []string{mark + "others have rules or NAT on it"}}, "",
 		},
-		"a Service asks for it": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
+		"of a Service that is gone, by a former id of the cluster": {
+			[]func(*Facts){tagged(ofCluster, "former", ofUID, "gone")},
+			expect{"", "1 address allocated", []string{mark + `tagged as of Service  of cluster "former", which is not here`}}, "id=i`",
 		},
-		"a Service has it by tags alone": {[]func(*Facts){tagged(plan.TagCluster, "ours", plan.TagServiceUID, "db", plan.TagAllocatedBy, plan.ManagedBy), having(func(s *corev1.Service) {
+		"a Service asks for it": {
+			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
+		},
+		"a Service has it by tags alone": {[]func(*Facts){tagged(ofCluster, "ours", ofUID, "db", allocatedBy, us), having(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = nil
 		})}, ok, ""},
 		"of a Service, acquired by somebody else": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), shown}, expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+			[]func(*Facts){untagged, shown}, stays, "`csccm adopt default/db`",
 		},
 		"of a Service of Leaseweb's provider, which recorded it": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) {
+			[]func(*Facts){untagged, having(func(s *corev1.Service) {
 				s.Annotations = map[string]string{annotation.Address: here, annotation.LeasewebNetworkID: "net-1"}
-			})}, expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+			})}, stays, "`csccm adopt default/db`",
 		},
 		"its tags were removed, and the controller gave it up": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), record(`[{"id":"i","ip":"203.0.113.60"}]`)},
-			expect{"", "1 address would stay", later}, "`csccm adopt default/db`",
+			[]func(*Facts){untagged, record(`[{"id":"i","ip":"203.0.113.60"}]`)},
+			stays, "`csccm adopt default/db`",
 		},
-		"recorded as acquired": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), record(`[{"id":"i","ip":"203.0.113.60","allocated":true}]`)}, ok, ""},
+		"recorded as acquired": {[]func(*Facts){untagged, acquired}, ok, ""},
 		"chosen by the Service": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Annotations[annotation.Address] = here })}, ok, "",
+			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Annotations[annotation.Address] = here })}, ok, "",
 		},
 		"kept after the Service": {
-			[]func(*Facts){with(func(*cloudstack.PublicIP) {}), having(func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" })}, ok, "",
+			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" })}, ok, "",
 		},
-		"the role may not tag": {[]func(*Facts){with(func(*cloudstack.PublicIP) {}), shown, func(f *Facts) { f.APIs = nil }}, ok, ""},
+		"recorded as acquired, and the role may not tag": {
+			[]func(*Facts){untagged, acquired, noRight}, ok, "",
+		},
+		"no record, and the role may not tag": {
+			[]func(*Facts){untagged, shown, noRight},
+			stays, "`csccm adopt default/db`, with --cloud-config FILE of a user who may call createTags",
+		},
+		"the tag that says who acquired it was removed": {
+			[]func(*Facts){
+				tagged(ofCluster, "ours", ofUID, "db", plan.TagService, "default/db"),
+				acquired,
+			}, stays, "`csccm adopt default/db`",
+		},
+		"only the cluster's tag was left": {
+			[]func(*Facts){tagged(ofCluster, "ours"), acquired},
+			stays, "`csccm adopt default/db`",
+		},
+		"left to the others that use it": {
+			[]func(*Facts){tagged(ofCluster, "ours", allocatedBy, us), shown}, ok, "",
+		},
+		"of another Service that lives": {
+			[]func(*Facts){tagged(ofCluster, "ours", ofUID, uidWeb, allocatedBy, us), shown}, ok, "",
+		},
+		"of a Service that was made again without its record": {
+			[]func(*Facts){tagged(ofCluster, "ours", ofUID, "gone", allocatedBy, us), shown},
+			stays,
+			"`cmk delete tags resourcetype=PublicIpAddress resourceids=i`; have the controller release the address with its Service: `csccm adopt default/db`",
+		},
+		"nothing on it, and only the cluster's tag was left": {[]func(*Facts){tagged(ofCluster, "ours")}, idle, "id=i`"},
+		"nothing on it, and the cluster's tag was removed": {
+			[]func(*Facts){tagged(ofUID, "gone", allocatedBy, us)}, idle, "id=i`",
+		},
+		"nothing on it, and somebody's own tag beside ours": {[]func(*Facts){tagged(ofCluster, "ours", "keep", "for the audit")}, ok, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := func(f *Facts) {
-				f.ClusterIDs, f.APIs, f.Quota = []string{"ours"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
+				f.ClusterIDs, f.APIs, f.Quota = []string{"ours", "former"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
 			}
 			got := tt.want.of(t, "LB-004", append([]func(*Facts){healthy, base}, tt.changes...)...)
 			require.Contains(t, got.Remedy, tt.fix)

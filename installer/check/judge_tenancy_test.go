@@ -121,43 +121,47 @@ func TestRecords(t *testing.T) {
 	tags := func(cluster, uid string) map[string]string {
 		return map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagService: "x/y"}
 	}
+	sameName := func(cluster string) map[string]string {
+		return map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: "9", plan.TagService: "a/web"}
+	}
 	const record = `[{"id":"i","ip":"192.0.2.1","allocated":true}]`
 	const found = "Service a/web: "
 	const adopt, remove = "`csccm adopt a/web`", "`kubectl annotate service -n a web " + annotation.Addresses + "-`"
 	const two = `[{"id":"i","ip":"192.0.2.1","allocated":true},{"id":"j","ip":"192.0.2.2","allocated":true}]`
 	for name, tt := range map[string]struct {
-		record      string
-		tags        map[string]string
-		mayTag      bool
-		predecessor bool
-		says        string // "" for OK
-		fix         string // the only command that writes
+		record string
+		tags   map[string]string
+		mayTag bool
+		says   string // "" for OK
+		fix    string // the only command that writes
 	}{
-		"ours":                                   {record, tags(id, "1"), true, false, "", ""},
-		"a former id":                            {record, tags("former", "1"), true, false, "", ""},
-		"ours, without the cluster's tag":        {record, map[string]string{plan.TagServiceUID: "1"}, true, false, "", ""},
-		"ours of a cluster's id that is unknown": {record, tags("prod", "1"), true, false, `name this Service, but of cluster "prod"`, "former-cluster-ids"},
-		"another cluster":                        {record, tags("prod", "9"), true, false, `name cluster "prod"`, remove},
-		"another Service":                        {record, tags(id, "9"), true, false, "Service x/y with another UID", remove},
-		"left to the others":                     {record, tags(id, ""), true, false, "", ""},
-		"no tags":                                {record, nil, true, false, "name nobody", adopt},
-		"no tags, and the role may not":          {record, nil, false, false, "", ""},
-		"no tags, of another provider":           {record, nil, true, true, "name nobody", adopt},
+		"ours":                                   {record, tags(id, "1"), true, "", ""},
+		"a former id":                            {record, tags("former", "1"), true, "", ""},
+		"ours, without the cluster's tag":        {record, map[string]string{plan.TagServiceUID: "1"}, true, "", ""},
+		"ours of a cluster's id that is unknown": {record, tags("prod", "1"), true, `name this Service, but of cluster "prod"`, "former-cluster-ids"},
+		"another cluster":                        {record, tags("prod", "9"), true, `name cluster "prod"`, remove},
+		"another Service":                        {record, tags(id, "9"), true, "Service x/y with another UID", remove},
+		"another cluster's Service of this name": {record, sameName("prod"), true, `name cluster "prod"`, remove},
+		"this Service, before it was made again": {record, sameName(id), true, "Service a/web with another UID", "`cmk delete tags resourcetype=PublicIpAddress resourceids=i`; tag the address again, or it stays when its Service is deleted: `csccm adopt a/web`"},
+		"left to the others":                     {record, tags(id, ""), true, "", ""},
+		"no tags":                                {record, nil, true, "name nobody", adopt},
+		"no tags, and the role may not":          {record, nil, false, "", ""},
+		"no tags, of another provider":           {record, nil, true, "name nobody", adopt},
 		"no tags, and the record says there are": {
-			`[{"id":"i","ip":"192.0.2.1","allocated":true,"tagged":true}]`, nil, false, true, "name nobody", adopt,
+			`[{"id":"i","ip":"192.0.2.1","allocated":true,"tagged":true}]`, nil, false, "name nobody", adopt,
 		},
-		"not acquired":    {`[{"id":"i","ip":"192.0.2.1"}]`, tags("prod", "9"), true, false, "", ""},
-		"another address": {`[{"id":"k","ip":"192.0.2.1","allocated":true}]`, tags("prod", "9"), true, false, "", ""},
-		"no record":       {"", tags("prod", "9"), true, false, "", ""},
-		"broken":          {"{", nil, true, false, "is not what the controller wrote", adopt + "; find out who wrote the record"},
-		"somebody else's beside one without tags": {two, tags(id, "9"), true, false, "Service x/y with another UID", adopt + "; find out who wrote the record"},
+		"not acquired":    {`[{"id":"i","ip":"192.0.2.1"}]`, tags("prod", "9"), true, "", ""},
+		"another address": {`[{"id":"k","ip":"192.0.2.1","allocated":true}]`, tags("prod", "9"), true, "", ""},
+		"no record":       {"", tags("prod", "9"), true, "", ""},
+		"broken":          {"{", nil, true, "is not what the controller wrote", adopt + "; find out who wrote the record"},
+		"somebody else's beside one without tags": {two, tags(id, "9"), true, "Service x/y with another UID", adopt + "; find out who wrote the record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := tenantService(
 				"a/web", "192.0.2.1", func(s *corev1.Service) { s.UID, s.Annotations[annotation.Addresses] = "1", tt.record },
 			)
-			if tt.predecessor {
+			if name == "no tags, of another provider" {
 				s.Annotations[annotation.AssociatedByController] = "true"
 			}
 			want := expect{OK, "none", nil}

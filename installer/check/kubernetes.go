@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +67,7 @@ func permissions(f *Facts) Finding {
 		denied[needed] = append(denied[needed], r.String())
 	}
 	missing, lost := slices.Sorted(slices.Values(denied[true])), slices.Sorted(slices.Values(denied[false]))
-	var refused []Object
+	var refused Objects
 	for _, c := range f.Drift {
 		if c.Problem != "" {
 			refused = append(refused, objectf(c.Kind, c.Namespace, c.Name, "%s", OneLine(c.Problem)))
@@ -121,10 +120,10 @@ func clocks(f *Facts) Finding {
 	})
 	nodes := len(off)
 	if ahead := f.MachineAhead; ahead.Abs() > futureSkew {
-		off = append(off, objectf("Machine", "", "this one", "its clock and the API server's differ by %s", ahead.Abs().Round(time.Second)))
+		off.addf("Machine", "this one", "its clock and the API server's differ by %s", ahead.Abs().Round(time.Second))
 	}
 	if ahead := f.ClockAhead; ahead != nil && ahead.Abs() > cloudSkew {
-		off = append(off, objectf("CloudStack", "", "API", "its clock and this machine's differ by %s", ahead.Abs().Round(time.Second)))
+		off.addf("CloudStack", "API", "its clock and this machine's differ by %s", ahead.Abs().Round(time.Second))
 	}
 	switch {
 	case nodes > 0 && nodes == judged:
@@ -132,7 +131,7 @@ func clocks(f *Facts) Finding {
 	case judged == 0 && len(off) == 0:
 		return Skipf("no Ready node to compare with")
 	}
-	return Passf("heartbeats of %s fit", english.Plural(judged, "node", "")).Unless(off, "clock", "%s not as the API server's")
+	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s not as the API server's")
 }
 
 func podSecurity(f *Facts) Finding {

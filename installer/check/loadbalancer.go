@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,8 +28,8 @@ func (f *Facts) RulePlan() lbrules.Plan {
 }
 
 // ruleObjects returns the rules about which say has something to say.
-func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) []Object {
-	var out []Object
+func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
+	var out Objects
 	p := f.RulePlan()
 	for i := range p.Items {
 		it := &p.Items[i]
@@ -51,7 +50,7 @@ func ruleNames(f *Facts) Finding {
 	})
 	out := Passf("none")
 	if len(old) > 0 {
-		out = Warnf("%s with an old name", english.Plural(len(old), "rule", ""))
+		out = Warnf("%s with an old name", count(len(old), "rule"))
 	}
 	return out.Unless(twice, "rule", "%s too many for a port").About(old...)
 }
@@ -91,8 +90,9 @@ func unowned(f *Facts) Finding {
 		carries(f.Forwards[i].PublicIPID, f.ofDeletedService(f.Forwards[i].Tags))
 	}
 
-	var unused, staying []Object
+	var unused, staying Objects
 	release, adopt := "", ""
+	var untag []string // ids
 	for i := range f.Addresses {
 		a := &f.Addresses[i]
 		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.ID) || a.SourceNAT || a.StaticNAT
@@ -101,16 +101,19 @@ func unowned(f *Facts) Finding {
 		switch {
 		case a.State != "" && a.State != plan.StateAllocated: // it is on its way, or going
 		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
-		case f.ofDeletedService(a.Tags):
+		case user == nil && f.ofDeletedService(a.Tags):
 			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)
 		case user != nil && f.leaves(user, a):
 			adopt += " " + key(user)
-			staying = append(staying, objectf("PublicIpAddress", "", a.Address,
-				"stays when Service %s is deleted: no tag and no record says that the controller acquired it", key(user)))
+			if f.ofDeletedService(a.Tags) {
+				untag = append(untag, a.ID)
+			}
+			staying.addf("PublicIpAddress", a.Address,
+				"stays when Service %s is deleted: no tag and no record says that the controller acquired it", key(user))
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
 		case gone.Has(a.ID):
 			why = "only rules of Services that are gone are on it"
-		case len(a.Tags) == 0 && f.inNodesNetwork(a):
+		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(a): // nobody has tagged it to keep it
 			why = "nothing is on it"
 		}
 		if why == "" {
@@ -121,21 +124,25 @@ func unowned(f *Facts) Finding {
 		} else {
 			release += ", `cmk disassociate ipaddress id=" + a.ID + "`"
 		}
-		unused = append(unused, objectf("PublicIpAddress", "", a.Address, "%s; id %s, allocated %s", why, a.ID, a.Allocated))
+		unused.addf("PublicIpAddress", a.Address, "%s; id %s, allocated %s", why, a.ID, a.Allocated)
 	}
 
 	out := Passf("none")
 	if len(staying) > 0 {
-		out = Problemf("%s would stay allocated after the Service", english.Plural(len(staying), "address", ""))
+		out = Problemf("%s would stay allocated after the Service", count(len(staying), "address"))
 	}
 	out = out.Unless(unused, "address", "%s allocated that no Service has").About(staying...)
 	out = f.withQuota(out)
-	var fixes []string
+	fixes := untagFix(untag)
 	if release != "" {
 		fixes = append(fixes, "each costs what an address costs; release what nobody needs"+release+"; give one that somebody keeps a tag of any name")
 	}
 	if adopt != "" {
-		fixes = append(fixes, "have the controller release the address with its Service: `csccm adopt"+adopt+"`")
+		fix := "have the controller release the address with its Service: `csccm adopt" + adopt + "`"
+		if !f.APIs.Has("createTags") {
+			fix += ", with --cloud-config FILE of a user who may call createTags"
+		}
+		fixes = append(fixes, fix)
 	}
 	return out.Fix("%s", strings.Join(fixes, "; "))
 }
@@ -168,14 +175,25 @@ func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
 		a.Tags[plan.TagServiceUID] == string(s.UID) || recordOfAddress(s, a) != nil
 }
 
-// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is
-// deleted. Where the role may not tag, no tags say nothing; TEN-004 names what is recorded as acquired and not tagged.
+// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is deleted.
 func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
 	chosen := keeps || acquired.Asked(s)
+	return !chosen && !a.SourceNAT && !f.releases(s, a) && Settled(s) && s.DeletionTimestamp == nil
+}
+
+// releases reports whether the controller, or another Service, releases an address after a Service. Tags that name the
+// Service count more than its record; TEN-004 names an address that is recorded as acquired and has no tags.
+func (f *Facts) releases(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	rec := recordOfAddress(s, a)
-	owned := a.SourceNAT || a.Tags[plan.TagAllocatedBy] != "" || plan.Unused(a.Tags, f.ClusterIDs) || rec != nil && rec.Allocated
-	return !chosen && !owned && Settled(s) && s.DeletionTimestamp == nil && f.APIs.Has("createTags")
+	switch plan.TagOwner(a.Tags, f.ClusterIDs, plan.Service{UID: string(s.UID)}) {
+	case plan.Owned:
+		return a.Tags[plan.TagAllocatedBy] == plan.ManagedBy
+	case plan.Unknown:
+		return rec != nil && rec.Allocated
+	default:
+		return a.Tags[plan.TagServiceUID] != "" && !f.ofDeletedService(a.Tags) || plan.Unused(a.Tags, f.ClusterIDs)
+	}
 }
 
 // inNodesNetwork reports whether an address is of the network, or VPC, of a node.
@@ -194,7 +212,7 @@ func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
 // are Ready.
 func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
-	var objects, waiting []Object
+	var objects, waiting Objects
 	var remedies []string
 	checked, trusted := 0, 0
 	for _, s := range Balanced(f.Services) {
@@ -207,8 +225,8 @@ func services(f *Facts) Finding {
 		}
 		failed := c != nil && c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
 		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
-			waiting = append(waiting, objectf("Service", s.Namespace, s.Name,
-				"is being worked on since %s; it is judged in %s", age.Round(time.Second), (patience-age).Round(time.Second)))
+			waiting.aboutf("Service", s,
+				"is being worked on since %s; it is judged in %s", age.Round(time.Second), (patience - age).Round(time.Second))
 			continue
 		}
 		checked++
@@ -222,19 +240,19 @@ func services(f *Facts) Finding {
 		if p != nil && p.Refusal != nil {
 			remedies = append(remedies, name+": "+p.Refusal.Remedy)
 		}
-		objects = append(objects, objectf("Service", s.Namespace, s.Name, "%s%s", strings.Join(problems, "; "), f.until(next[name])))
+		objects.aboutf("Service", s, "%s%s", strings.Join(problems, "; "), f.until(next[name]))
 	}
-	out := Passf("%s", english.Plural(checked, "Service", ""))
+	out := Passf("%s", count(checked, "Service"))
 	switch {
 	case len(objects) > 0:
-		out = Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked+len(waiting), "Service", "")).
+		out = Problemf("something is missing or wrong for %d of %s", len(objects), count(checked+len(waiting), "Service")).
 			About(objects...).About(waiting...)
 		out = f.withQuota(out)
 		if len(remedies) == len(objects) {
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		}
 	case len(waiting) > 0:
-		return Warnf("%d of %s not judged yet", len(waiting), english.Plural(checked+len(waiting), "Service", "")).About(waiting...).
+		return Warnf("%d of %s not judged yet", len(waiting), count(checked+len(waiting), "Service")).About(waiting...).
 			Fix("wait until the controller has done its work: csccm doctor --only LB-001 --wait --fail-on warning")
 	case f.PlanErr != nil && checked > 0:
 		return Unknownf("%s; the controller's plan could not be made: %v", out.Message, f.PlanErr)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -32,12 +31,12 @@ import (
 func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		objects := about("Node", f.Nodes, func(n *corev1.Node) string { return say(f, n) })
-		return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", format)
+		return Passf("%s", count(len(f.Nodes), "node")).Unless(objects, "node", format)
 	}
 }
 
 func kubelets(f *Facts) Finding {
-	objects, fix := map[kubelet.Verdict][]Object{}, map[kubelet.Verdict]string{}
+	objects, fix := map[kubelet.Verdict]Objects{}, map[kubelet.Verdict]string{}
 	evidence := map[string]string{}
 	for _, v := range f.Kubelets {
 		evidence["Node "+v.Node] = string(v.Verdict) + ": " + v.Reason()
@@ -45,7 +44,7 @@ func kubelets(f *Facts) Finding {
 		fix[v.Verdict] = v.Remedy
 	}
 	not, unclear := objects[kubelet.NotExternal], objects[kubelet.Unknown]
-	all := english.Plural(len(f.Kubelets), "node", "")
+	all := count(len(f.Kubelets), "node")
 	out := Passf("%s", all)
 	switch {
 	case len(not) > 0 && node.Adopts(f.Pods):
@@ -60,7 +59,7 @@ func kubelets(f *Facts) Finding {
 }
 
 func machines(f *Facts) Finding {
-	count := english.Plural(len(f.Nodes), "node", "")
+	count := count(len(f.Nodes), "node")
 	all := make([]*corev1.Node, len(f.Nodes))
 	for i := range f.Nodes {
 		all[i] = &f.Nodes[i]
@@ -97,7 +96,7 @@ func (f *Facts) dangling(n *corev1.Node) bool {
 }
 
 func providerIDs(f *Facts) Finding {
-	var odd []Object
+	var odd Objects
 	malformed, elsewhere := false, len(Lost(f.Nodes, f.VMs)) > 0
 	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
@@ -114,19 +113,19 @@ func providerIDs(f *Facts) Finding {
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
 		case kind.IsCloudStack():
 		case kind != node.KindNone:
-			odd = append(odd, objectf("Node", "", n.Name, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
+			odd.addf("Node", n.Name, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID)
 		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
-			odd = append(odd, objectf("Node", "", n.Name, "has no provider ID: it was never initialised"))
+			odd.addf("Node", n.Name, "has no provider ID: it was never initialised")
 		}
 		return ""
 	})
-	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	out := Passf("%s", count(len(f.Nodes), "node"))
 	if len(wrong)+len(odd) > 0 {
-		out = Warnf("%s without a provider ID of CloudStack", english.Plural(len(odd), "node", "")).
+		out = Warnf("%s without a provider ID of CloudStack", count(len(odd), "node")).
 			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
 	if len(wrong) > 0 {
-		out = Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).
+		out = Problemf("%s with a wrong provider ID", count(len(wrong), "node")).
 			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
 	}
 	if malformed {
@@ -136,7 +135,7 @@ func providerIDs(f *Facts) Finding {
 }
 
 // namesOf returns the names of objects as a command line has them.
-func namesOf(objects []Object) string {
+func namesOf(objects Objects) string {
 	return strings.Join(cloudapi.Names(objects, func(o *Object) string { return o.Name }), " ")
 }
 
@@ -251,11 +250,11 @@ func labels(f *Facts) Finding {
 	case judged == 0:
 		return Skipf("no node has a VM")
 	case len(stranded) > 0:
-		return Problemf("%s bound to a zone or region that no node has", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
+		return Problemf("%s bound to a zone or region that no node has", count(len(stranded), "volume")).About(append(stranded, odd...)...).
 			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, " +
 				"join a node of that zone, or move the data to a new volume")
 	}
-	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
+	out := Passf("%s, %s", count(judged, "node"), count(len(f.Volumes), "volume"))
 	if err := f.Err(Volumes); err != nil {
 		out = out.With("volumes", "not judged: "+err.Error())
 	}
@@ -297,7 +296,7 @@ func addresses(f *Facts) Finding {
 	external, _ := cluster.Argument(f.Words(), "node-external-cidrs")
 	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
 	rules.External, _ = node.ParseCIDRs(external)
-	var odd []Object
+	var odd Objects
 	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
 		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
@@ -315,18 +314,18 @@ func addresses(f *Facts) Finding {
 		switch {
 		case have == want:
 		case given && err != nil:
-			odd = append(odd, objectf("Node", "", n.Name,
-				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, ip, want))
+			odd.addf("Node", n.Name,
+				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, ip, want)
 		case kubelet.WritesAddresses(n):
 			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
 		default:
-			odd = append(odd, objectf("Node", "", n.Name, "has %s, CloudStack has %s", have, want))
+			odd.addf("Node", n.Name, "has %s, CloudStack has %s", have, want)
 		}
 		return ""
 	})
-	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	out := Passf("%s", count(len(f.Nodes), "node"))
 	if len(odd) > 0 && len(fights) == 0 {
-		out = Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).
+		out = Warnf("%s with other addresses than CloudStack has", count(len(odd), "node")).
 			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", showLog)
 	}
 	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)

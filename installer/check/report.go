@@ -34,7 +34,7 @@ type Result struct {
 	Outcome  Outcome  `json:"result"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	Objects  []Object `json:"objects"`
+	Objects  Objects  `json:"objects"`
 	// Evidence is what the outcome rests on.
 	Evidence map[string]string `json:"evidence"`
 	// Remedy is set when the outcome is warning, failed or unknown.
@@ -51,7 +51,7 @@ type Result struct {
 func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
-		Outcome: cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed), Message: f.Message, Objects: append([]Object{}, f.Objects...), Evidence: map[string]string{}, // never null
+		Outcome: cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed), Message: f.Message, Objects: append(Objects{}, f.Objects...), Evidence: map[string]string{}, // never null
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
 	maps.Copy(r.Evidence, f.Evidence)

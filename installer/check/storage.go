@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -128,6 +127,6 @@ func driverTopology(f *Facts) Finding {
 		}
 		return ""
 	})
-	return Passf("%s", english.Plural(len(registered), "node", "")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
+	return Passf("%s", count(len(registered), "node")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
 		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
 }

@@ -30,20 +30,20 @@ func admission(f *Facts) Finding {
 	if len(f.Ours()) == 0 {
 		return Skipf("the controller is not installed")
 	}
-	var objects []Object
+	var objects Objects
 	for _, end := range admissionPolicies {
 		p := Find(f.Policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
 		if p == nil {
-			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", "*"+end, "not in the cluster"))
+			objects.addf("ValidatingAdmissionPolicy", "*"+end, "not in the cluster")
 			continue
 		}
 		if policy := ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail); policy != admissionv1.Fail {
-			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", p.Name, "failurePolicy is %s: what it cannot judge is let through", policy))
+			objects.addf("ValidatingAdmissionPolicy", p.Name, "failurePolicy is %s: what it cannot judge is let through", policy)
 		}
 		if !slices.ContainsFunc(f.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
 			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
 		}) {
-			objects = append(objects, objectf("ValidatingAdmissionPolicy", "", p.Name, "no binding has it refuse anything"))
+			objects.addf("ValidatingAdmissionPolicy", p.Name, "no binding has it refuse anything")
 		}
 	}
 	return Passf("%d policies", len(admissionPolicies)).Unless(objects, "fault", "%s of the admission policies")
@@ -57,7 +57,7 @@ func policy(f *Facts) Finding {
 	if err := f.Err(Namespaces); err != nil && p.NeedsLabels() {
 		return Unread(err)
 	}
-	var objects []Object
+	var objects Objects
 	for _, r := range Refusals(p, f) {
 		namespace, name, _ := strings.Cut(r.Service, "/")
 		objects = append(objects, objectf("Service", namespace, name, "%s", r.Message))
@@ -88,7 +88,7 @@ func shared(f *Facts) Finding {
 		}
 	}
 
-	var objects []Object
+	var objects Objects
 	for _, ip := range slices.Sorted(maps.Keys(users)) {
 		address := addresses[ip]
 		claim := address.Claimed(len(users[ip]))
@@ -103,10 +103,10 @@ func shared(f *Facts) Finding {
 		switch {
 		case len(guests) == 0:
 		case decides == nil:
-			objects = append(objects, objectf("PublicIpAddress", "", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, strings.Join(guests, ", ")))
+			objects.addf("PublicIpAddress", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, strings.Join(guests, ", "))
 		default:
-			objects = append(objects, objectf("PublicIpAddress", "", ip,
-				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, strings.Join(guests, ", ")))
+			objects.addf("PublicIpAddress", ip,
+				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, strings.Join(guests, ", "))
 		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
@@ -115,6 +115,7 @@ func shared(f *Facts) Finding {
 // records compares records with tags. Where the role may not tag, an address without tags says nothing.
 func records(f *Facts) Finding {
 	var adopt, remove, rename []string // Services, by what heals them
+	var untag []string                 // ids of addresses
 	found := about("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
 		if err != nil { // the address may have no other proof than what can no longer be read
@@ -145,10 +146,14 @@ func records(f *Facts) Finding {
 				switch {
 				case !slices.Contains(f.ClusterIDs, cluster):
 					named = fmt.Sprintf("cluster %q", cluster)
-				case a.Tags[plan.TagServiceUID] != "": // an address that its Service left to others of this cluster has no UID
+				case a.Tags[plan.TagServiceUID] != "": // LB-004 judges an address whose tags have no UID
 					named = fmt.Sprintf("Service %s with another UID", a.Tags[plan.TagService])
 				}
-				if named != "" {
+				switch {
+				case named == "":
+				case a.Tags[plan.TagService] == key(s) && f.ofDeletedService(a.Tags): // it was made again, as from a backup
+					untag, adopt = append(untag, a.ID), append(adopt, key(s))
+				default:
 					remove = append(remove, key(s))
 				}
 			}
@@ -159,7 +164,16 @@ func records(f *Facts) Finding {
 		return says
 	})
 	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts").
-		Fix("%s", strings.Join(recordFixes(adopt, remove, rename), "; "))
+		Fix("%s", strings.Join(append(untagFix(untag), recordFixes(adopt, remove, rename)...), "; "))
+}
+
+// untagFix returns how tags go that name a Service that is gone, from addresses that a living one uses.
+func untagFix(addresses []string) []string {
+	if len(addresses) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("delete the tags that name a Service that is gone: `cmk delete tags resourcetype=%s resourceids=%s`",
+		plan.ResourcePublicIP, strings.Join(addresses, ","))}
 }
 
 // recordFixes returns what heals records. Only a record whose address is somebody else's is removed: any other may be
