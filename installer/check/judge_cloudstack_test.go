@@ -41,36 +41,36 @@ func TestCloudStack(t *testing.T) {
 	} {
 		want.of(t, "CS-001", at, func(f *Facts) { f.Capabilities = &cloudstack.Capabilities{Version: v} })
 	}
-	expect{OK, "its release is not shown", nil}.of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
-	expect{OK, "its release is not shown", nil}.of(t, "CS-001", at)
-	expect{"", "https://cs/client/api: ", nil}.of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
-	expect{"", "is broken", nil}.of(t, "CS-001", func(f *Facts) { f.NoCloudErr = errors.New("the cloud-config is broken") })
+	passes("its release is not shown").of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
+	passes("its release is not shown").of(t, "CS-001", at)
+	fails("https://cs/client/api: ").of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
+	fails("is broken").of(t, "CS-001", func(f *Facts) { f.NoCloudErr = errors.New("the cloud-config is broken") })
 	expect{Skipped, "because", nil}.of(t, "CS-001", func(f *Facts) { f.NoCloud = "because" })
 
 	apis := func(names ...string) func(*Facts) { return func(f *Facts) { f.APIs = sets.New(names...) } }
-	expect{"", "401", nil}.of(t, "CS-002", failing(APIs, csError(cloudstack.KindAuth, "401")))
-	expect{OK, "accepted", nil}.of(t, "CS-002", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
-	expect{Warning, "administrator", nil}.of(t, "CS-002", apis("createRole"))
+	fails("401").of(t, "CS-002", failing(APIs, csError(cloudstack.KindAuth, "401")))
+	passes("accepted").of(t, "CS-002", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
+	warns("administrator").of(t, "CS-002", apis("createRole"))
 	expect{Unknown, "boom", nil}.of(t, "CS-002", failing(Capabilities, errors.New("boom")))
 
 	all := func(without ...string) func(*Facts) {
 		return apis(sets.New(provider.RequiredCommands...).Delete(without...).UnsortedList()...)
 	}
-	lesser := expect{Warning, "createTags", nil}.of(t, "CS-003", all("createTags"))
+	lesser := warns("createTags").of(t, "CS-003", all("createTags"))
 	require.Equal(t, map[string]string{"without createTags": provider.Losses["createTags"]}, lesser.Evidence)
-	expect{"", "the role refuses assignToLoadBalancerRule, createTags", nil}.of(t, "CS-003", all("assignToLoadBalancerRule", "createTags"))
+	fails("the role refuses assignToLoadBalancerRule, createTags").of(t, "CS-003", all("assignToLoadBalancerRule", "createTags"))
 	expect{Unknown, "listApis", nil}.of(t, "CS-003", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
 	expect{Unknown, "boom", nil}.of(t, "CS-003", failing(APIs, errors.New("boom")))
 
 	zone := func(name string) func(*Facts) {
 		return func(f *Facts) { f.Config.Zone, f.Zones = name, []cloudstack.Zone{{ID: "z1", Name: "zone-1"}} }
 	}
-	expect{OK, "", nil}.of(t, "CS-004", threeVMs, zone("ZONE-1"))
-	expect{"", `zone "mars" does not exist; there are: zone-1`, nil}.of(t, "CS-004", threeVMs, zone("mars"))
-	expect{OK, "", nil}.of(t, "CS-004", threeVMs, zone("mars"), failing(Zones, csError(cloudstack.KindNotPermitted, "")))
-	expect{"", `project "p" not found`, nil}.of(t, "CS-004", failing(Project, &inventory.ProjectError{Project: "p"}))
-	expect{"", "no VMs in", nil}.of(t, "CS-004", ofVMs(snapshot()))
-	expect{"", "not a member", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindNotPermitted, "not a member")))
+	passes("").of(t, "CS-004", threeVMs, zone("ZONE-1"))
+	fails(`zone "mars" does not exist; there are: zone-1`).of(t, "CS-004", threeVMs, zone("mars"))
+	passes("").of(t, "CS-004", threeVMs, zone("mars"), failing(Zones, csError(cloudstack.KindNotPermitted, "")))
+	fails(`project "p" not found`).of(t, "CS-004", failing(Project, &inventory.ProjectError{Project: "p"}))
+	fails("no VMs in").of(t, "CS-004", ofVMs(snapshot()))
+	fails("not a member").of(t, "CS-004", failing(VMs, csError(cloudstack.KindNotPermitted, "not a member")))
 	expect{Unknown, "later", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
 
 	network := func(vpc string, services ...string) func(*Facts) {
@@ -81,15 +81,15 @@ func TestCloudStack(t *testing.T) {
 		return func(f *Facts) { f.Networks = []cloudstack.Network{n} }
 	}
 	nodes := ofNodes(nodeWith("a"), nodeWith("b"))
-	expect{OK, "k8s-net", nil}.of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb", "NetworkACL"))
-	expect{"", "", []string{"Network k8s-net: lacks Firewall"}}.of(t, "CS-005", threeVMs, nodes, network("", "Lb"))
-	expect{"", "", []string{"Network k8s-net: lacks NetworkACL"}}.of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb"))
-	expect{"", "", []string{"Network net-1: of 2 nodes is not visible"}}.of(t, "CS-005", threeVMs, nodes)
+	passes("k8s-net").of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb", "NetworkACL"))
+	fails("", "Network k8s-net: lacks Firewall").of(t, "CS-005", threeVMs, nodes, network("", "Lb"))
+	fails("", "Network k8s-net: lacks NetworkACL").of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb"))
+	fails("", "Network net-1: of 2 nodes is not visible").of(t, "CS-005", threeVMs, nodes)
 	expect{Skipped, "", nil}.of(t, "CS-005", threeVMs)
 
 	expect{Skipped, "no cloud-config", nil}.of(t, "CS-007")
-	expect{"", "is asked without TLS", nil}.of(t, "CS-007", config(cloudstack.Config{APIURL: "http://cloud/client/api"}))
-	expect{OK, "https://cloud", nil}.of(t, "CS-007", config(cloudstack.Config{APIURL: "https://cloud", CAFile: "x"}))
+	fails("is asked without TLS").of(t, "CS-007", config(cloudstack.Config{APIURL: "http://cloud/client/api"}))
+	passes("https://cloud").of(t, "CS-007", config(cloudstack.Config{APIURL: "https://cloud", CAFile: "x"}))
 }
 
 func wrote(ago time.Duration, level byte, message string, values map[string]string) podlog.Line {
@@ -109,7 +109,7 @@ func TestContact(t *testing.T) {
 		return wrote(ago, 'I', contactAgain, map[string]string{"after": "1m2s"})
 	}
 	used := wrote(time.Minute, 'I', configUsed, nil)
-	fine := expect{OK, "no call fails", nil}
+	fine := passes("no call fails")
 	for name, tt := range map[string]struct {
 		lines []podlog.Line
 		want  expect
@@ -121,15 +121,15 @@ func TestContact(t *testing.T) {
 		"keys or certificates that work came later": {[]podlog.Line{can, failed, used}, fine},
 		"tried again soon": {
 			[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": lookup, "retryIn": "1m10s"})},
-			expect{"", "no such host", []string{"Pod p: said so 1m0s ago; next try at 03:04:15Z, in 10s"}},
+			fails("no such host", "Pod p: said so 1m0s ago; next try at 03:04:15Z, in 10s"),
 		},
 		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
-		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago"}}},
+		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, fails("no such host", "Pod p: 1m0s ago")},
 		"an old outage":                          {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14 * time.Minute)}, fine},
 		"the failures are in lines not read":     {[]podlog.Line{again(time.Minute)}, fine},
 		"an old failure":                         {[]podlog.Line{wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))}, fine},
-		"an API server that cannot be reached":   {[]podlog.Line{wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))}, expect{OK, "", nil}},
-		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": "cloudstack listZones: 401", "remedy": "check api-key"})}, expect{"", "401", []string{"Pod p: 1m0s ago"}}},
+		"an API server that cannot be reached":   {[]podlog.Line{wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))}, passes("")},
+		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": "cloudstack listZones: 401", "remedy": "check api-key"})}, fails("401", "Pod p: 1m0s ago")},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
 	}
@@ -137,7 +137,7 @@ func TestContact(t *testing.T) {
 	// A success that is in no log ends a failure, too.
 	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", time.Minute)
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) { f.Events = []corev1.Event{synced} })
-	expect{"", "no such host", []string{"Pod p: 1m0s ago"}}.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{can, cannot}}), func(f *Facts) {
+	fails("no such host", "Pod p: 1m0s ago").of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{can, cannot}}), func(f *Facts) {
 		f.Events = []corev1.Event{event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", 2*time.Minute)}
 	})
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) {
@@ -146,7 +146,7 @@ func TestContact(t *testing.T) {
 		})}
 	})
 	// What one Pod reaches says nothing of another.
-	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
+	fails("no such host", "Pod a: 4m0s ago").of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
 	require.NoError(t, err)
 	for _, words := range []string{contactMade, contactFailed, contactAgain} {
@@ -264,16 +264,16 @@ func TestNetworks(t *testing.T) {
 			f.Networks = []cloudstack.Network{n}
 		}
 	}
-	expect{OK, "k8s-net; whether its router runs is not shown to these keys: csccm test", nil}.of(t, "CS-005", healthy, network(func(*cloudstack.Network) {}))
-	expect{OK, "k8s-net (without conserve mode", nil}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.ConserveMode = false }))
+	passes("k8s-net; whether its router runs is not shown to these keys: csccm test").of(t, "CS-005", healthy, network(func(*cloudstack.Network) {}))
+	passes("k8s-net (without conserve mode").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.ConserveMode = false }))
 	const net = "Network k8s-net: of 3 nodes is "
 	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
-		f := expect{"", "the router of 1 network", []string{net + want}}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
+		f := fails("the router of 1 network", net+want).of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
 			n.State, n.RestartRequired = state, true
 		}))
 		require.Contains(t, f.Remedy, "restart the network")
 	}
-	expect{"", "1 network cannot balance load", []string{"Network k8s-net: lacks Lb"}}.of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
+	fails("1 network cannot balance load", "Network k8s-net: lacks Lb").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
 		delete(n.Services, "Lb")
 	}))
 }
@@ -307,55 +307,55 @@ func TestServices(t *testing.T) {
 		changes []func(f *Facts)
 		want    expect
 	}{
-		"none": {[]func(*Facts){func(f *Facts) { f.Services = nil }}, expect{OK, "0 Services", nil}},
+		"none": {[]func(*Facts){func(f *Facts) { f.Services = nil }}, passes("0 Services")},
 		"other kinds do not count": {[]func(*Facts){func(f *Facts) {
 			f.Services[0].Spec.Type = corev1.ServiceTypeNodePort
 			f.Services = append(f.Services, lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
-		}}, expect{OK, "0 Services", nil}},
+		}}, passes("0 Services")},
 		"old and without an address, with the reason": {
 			[]func(*Facts){address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
-			expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s; PortTaken: a message in two lines"}},
+			fails("1 of 1 Service", web+"has no address since 1h0m0s; PortTaken: a message in two lines"),
 		},
 		"tried again": {
-			[]func(*Facts){address, tries("2m0s")}, expect{"", "", []string{web + "next try at 03:05:35Z, in 1m30s"}},
+			[]func(*Facts){address, tries("2m0s")}, fails("", web+"next try at 03:05:35Z, in 1m30s"),
 		},
 		"a time that has passed": {
-			[]func(*Facts){address, tries("20s")}, expect{"", "", []string{web + "has no address since 1h0m0s"}},
+			[]func(*Facts){address, tries("20s")}, fails("", web+"has no address since 1h0m0s"),
 		},
-		"the plan is empty": {[]func(*Facts){planned(planner.Service{})}, expect{OK, "1 Service", nil}},
+		"the plan is empty": {[]func(*Facts){planned(planner.Service{})}, passes("1 Service")},
 		"the plan has actions": {
 			[]func(*Facts){planned(would(open, plan.Step{Kind: plan.TagRules}, held, open))},
-			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}},
+			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to "),
 		},
 		"a Service that was just changed is being worked on": {
 			[]func(*Facts){
 				planned(would(open)), is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
-			expect{Warning, "1 of 1 Service not judged yet", []string{web + "is being worked on since 1m0s; it is judged in 1m0s"}},
+			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s; it is judged in 1m0s"),
 		},
 		"what is new is not judged before it is tried": {
-			[]func(*Facts){address, fresh}, expect{Warning, "1 of 1 Service not judged yet", []string{web + "judged in 2m0s"}},
+			[]func(*Facts){address, fresh}, warns("1 of 1 Service not judged yet", web+"judged in 2m0s"),
 		},
 		"a Service that waits is being worked on": {
 			[]func(*Facts){
 				planned(would(open)),
 				is(metav1.Condition{Status: "False", Reason: "Waiting", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
-			expect{Warning, "1 of 1 Service not judged yet", []string{web + "is being worked on since 1m0s"}},
+			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s"),
 		},
 		"a Service that failed is named at once, with the next try": {
 			[]func(*Facts){
 				planned(would(open)), tries("1m30s"),
 				is(metav1.Condition{Status: "False", Reason: "CloudStackError", LastTransitionTime: metav1.NewTime(now.Add(-time.Second))}),
 			},
-			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"}},
+			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"),
 		},
 		"a new Service that is refused is given no time": {
-			[]func(*Facts){address, fresh, planned(refused)}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}},
+			[]func(*Facts){address, fresh, planned(refused)}, fails("1 of 1 Service", web+"refused: port 80 is taken"),
 		},
 		"no plan": {
 			[]func(*Facts){planned(planner.Service{Error: "no answer"})},
-			expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}},
+			fails("1 of 1 Service", web+"cannot be compared: no answer"),
 		},
 		"no plan at all": {
 			[]func(*Facts){func(f *Facts) { f.PlanErr = errors.New("no Deployment") }},
@@ -363,7 +363,7 @@ func TestServices(t *testing.T) {
 		},
 		"Ready in a large cluster": {
 			[]func(*Facts){is(metav1.Condition{Status: "True"})},
-			expect{OK, "1 Service; 1 of them are Ready and were not compared, --only LB compares all", nil},
+			passes("1 Service; 1 of them are Ready and were not compared, --only LB compares all"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestRuleNames(t *testing.T) {
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web"}
 	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
-	expect{"", "1 rule", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster"}}.of(t, "LB-003", healthy, odd)
+	fails("1 rule", "LoadBalancerRule "+lbGone+"-80: nodes of this cluster").of(t, "LB-003", healthy, odd)
 }
 
 // An address that no Service has costs; one that somebody else uses, or keeps, is nobody's business.
@@ -432,9 +432,9 @@ func TestAddressesWithoutAService(t *testing.T) {
 	}
 	acquired := record(`[{"id":"i","ip":"203.0.113.60","allocated":true}]`)
 	noRight := func(f *Facts) { f.APIs = nil }
-	idle := expect{"", "1 address allocated", []string{mark + "nothing is on it; id i, allocated 2026-01-01"}}
-	stays := expect{"", "1 address would stay", []string{mark + "stays when Service default/db is deleted"}}
-	ok := expect{OK, "none", nil}
+	idle := fails("1 address allocated", mark+"nothing is on it; id i, allocated 2026-01-01")
+	stays := fails("1 address would stay", mark+"stays when Service default/db is deleted")
+	ok := passes("none")
 	for name, tt := range map[string]struct {
 		changes []func(*Facts)
 		want    expect
@@ -454,16 +454,16 @@ func TestAddressesWithoutAService(t *testing.T) {
 		"a rule of another cluster": {[]func(*Facts){untagged, rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
 		"a rule of a Service that is gone": {
 			[]func(*Facts){untagged, rule(lbGone+"-tcp-80", idA)},
-			expect{"", "1 address allocated", []string{mark + "only rules of Services that are gone are on it"}}, "id=i`",
+			fails("1 address allocated", mark+"only rules of Services that are gone are on it"), "id=i`",
 		},
 		"a port forwarding": {[]func(*Facts){untagged, func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
 		"of a Service that is gone, with a rule of somebody else": {
 			[]func(*Facts){tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
-			expect{"", "1 address allocated", []string{mark + "others have rules or NAT on it"}}, "",
+			fails("1 address allocated", mark+"others have rules or NAT on it"), "",
 		},
 		"of a Service that is gone, by a former id of the cluster": {
 			[]func(*Facts){tagged(ofCluster, "former", ofUID, "gone")},
-			expect{"", "1 address allocated", []string{mark + `tagged as of Service  of cluster "former", which is not here`}}, "id=i`",
+			fails("1 address allocated", mark+`tagged as of Service  of cluster "former", which is not here`), "id=i`",
 		},
 		"a Service asks for it": {
 			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",

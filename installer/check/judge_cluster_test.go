@@ -28,11 +28,11 @@ func server(v string) func(*Facts) { return func(f *Facts) { f.Version = v } }
 
 func TestAPIServer(t *testing.T) {
 	t.Parallel()
-	f := expect{OK, "v1.37.1 at https://192.0.2.1:6443", nil}.of(t, "K8S-001", server("v1.37.1"), func(f *Facts) {
+	f := passes("v1.37.1 at https://192.0.2.1:6443").of(t, "K8S-001", server("v1.37.1"), func(f *Facts) {
 		f.Server, f.Context, f.User = "https://192.0.2.1:6443", "prod", "alice"
 	})
 	require.Equal(t, map[string]string{"version": "v1.37.1", "context": "prod", "server": "https://192.0.2.1:6443", "user": "alice"}, f.Evidence)
-	f = expect{"", "connection refused", nil}.of(t, "K8S-001", failing(Version, &cluster.Error{Problem: *report.Errorf("start it", "connection refused")}))
+	f = fails("connection refused").of(t, "K8S-001", failing(Version, &cluster.Error{Problem: *report.Errorf("start it", "connection refused")}))
 	require.Equal(t, "start it", f.Remedy)
 	for v, want := range map[string]expect{
 		"v1.34.0": {OK, "", nil}, "v1.33.9+k3s1": {Warning, "older than the tested", nil},
@@ -58,15 +58,15 @@ func TestClocks(t *testing.T) {
 		return nodeWith(name, append(more, beat(ago))...)
 	}
 	const sec, minute, old = time.Second, time.Minute, 20 * time.Minute
-	expect{OK, "1 node", nil}.of(t, "K8S-004", ofNodes(node("a", old)), renewed(9*sec)) // beside a fresh lease
-	expect{OK, "1 node", nil}.of(t, "K8S-004", ofNodes(node("a", 6*minute)))            // without one it may be minutes old
-	expect{"", "", []string{"Node a: 10m0s old"}}.of(t, "K8S-004", ofNodes(node("a", old), node("b", 0)), renewed(10*minute))
+	passes("1 node").of(t, "K8S-004", ofNodes(node("a", old)), renewed(9*sec)) // beside a fresh lease
+	passes("1 node").of(t, "K8S-004", ofNodes(node("a", 6*minute)))            // without one it may be minutes old
+	fails("", "Node a: 10m0s old").of(t, "K8S-004", ofNodes(node("a", old), node("b", 0)), renewed(10*minute))
 	early := ofNodes(node("a", -minute), node("b", -minute))
-	expect{"", "the API server's clock", []string{"Node a: future", "Node b: future"}}.of(t, "K8S-004", early)
+	fails("the API server's clock", "Node a: future", "Node b: future").of(t, "K8S-004", early)
 	expect{Skipped, "no Ready node", nil}.of(t, "K8S-004", ofNodes(node("a", old, notReadyNode)))
-	expect{"", "1 clock", []string{"Machine this one: differ by 1m0s"}}.of(t, "K8S-004", ofNodes(node("a", 0)), func(f *Facts) { f.MachineAhead = time.Minute })
+	fails("1 clock", "Machine this one: differ by 1m0s").of(t, "K8S-004", ofNodes(node("a", 0)), func(f *Facts) { f.MachineAhead = time.Minute })
 	behind := func(f *Facts) { f.ClockAhead = new(-3 * minute) }
-	expect{"", "1 clock", []string{"CloudStack API: differ by 3m0s"}}.of(t, "K8S-004", ofNodes(node("a", 0)), behind)
+	fails("1 clock", "CloudStack API: differ by 3m0s").of(t, "K8S-004", ofNodes(node("a", 0)), behind)
 }
 
 func TestPodSecurity(t *testing.T) {
@@ -78,11 +78,11 @@ func TestPodSecurity(t *testing.T) {
 			f.NamespaceOf = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
 		}
 	}
-	expect{OK, "allows", nil}.of(t, "K8S-005", level("privileged", ""))
-	expect{"", `"baseline"`, nil}.of(t, "K8S-005", level("baseline", ""))
-	expect{"", `"restricted"`, nil}.of(t, "K8S-005", level("restricted", strings.Replace(pods, "false", "true", 1)))
-	expect{OK, "allows what the Pods need", nil}.of(t, "K8S-005", level("restricted", pods))
-	expect{OK, "not there yet", nil}.of(t, "K8S-005", failing(Namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
+	passes("allows").of(t, "K8S-005", level("privileged", ""))
+	fails(`"baseline"`).of(t, "K8S-005", level("baseline", ""))
+	fails(`"restricted"`).of(t, "K8S-005", level("restricted", strings.Replace(pods, "false", "true", 1)))
+	passes("allows what the Pods need").of(t, "K8S-005", level("restricted", pods))
+	passes("not there yet").of(t, "K8S-005", failing(Namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
 	expect{Unknown, "boom", nil}.of(t, "K8S-005", failing(Namespace, errors.New("boom")))
 }
 
@@ -92,10 +92,10 @@ func TestKubeletVersions(t *testing.T) {
 		return func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = v }
 	}
 	windows := func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }
-	expect{OK, "2 nodes", nil}.of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
-	expect{"", "2 nodes", []string{"Node a: newer", "Node b: more than 3"}}.of(t, "K8S-006", server("v1.37.1"),
+	passes("2 nodes").of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
+	fails("2 nodes", "Node a: newer", "Node b: more than 3").of(t, "K8S-006", server("v1.37.1"),
 		ofNodes(nodeWith("a", kubelet("v1.38.0")), nodeWith("b", kubelet("v1.33.9")), nodeWith("c", windows)))
-	expect{"", "1 node", []string{"Node c: Windows, as all nodes do"}}.of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("c", windows)))
+	fails("1 node", "Node c: Windows, as all nodes do").of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("c", windows)))
 }
 
 func TestPermissions(t *testing.T) {
@@ -109,10 +109,10 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	role := []diff.Change{{Kind: "ClusterRole", Name: "r", Problem: "no"}, {Kind: "Secret", Name: "s"}}
-	expect{OK, "all 3 rights", nil}.of(t, "K8S-003", denied(nil))
-	expect{"", "the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io", nil}.of(t, "K8S-003", denied(nil, secrets, kubelets, roles))
-	expect{"", "would refuse 1 object", []string{"ClusterRole r: no"}}.of(t, "K8S-003", denied(role, kubelets))
-	expect{Warning, "the caller may not: get nodes/proxy", nil}.of(t, "K8S-003", denied(nil, kubelets))
+	passes("all 3 rights").of(t, "K8S-003", denied(nil))
+	fails("the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io").of(t, "K8S-003", denied(nil, secrets, kubelets, roles))
+	fails("would refuse 1 object", "ClusterRole r: no").of(t, "K8S-003", denied(role, kubelets))
+	warns("the caller may not: get nodes/proxy").of(t, "K8S-003", denied(nil, kubelets))
 }
 
 func TestReleases(t *testing.T) {
@@ -123,14 +123,14 @@ func TestReleases(t *testing.T) {
 		}
 	}
 	secret := []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}
-	expect{OK, "is not in namespace", nil}.of(t, "HELM-001")
-	expect{OK, "revision 2: deployed", nil}.of(t, "HELM-001", record("deployed", PhaseInstalled))
-	expect{"", "pending-upgrade", secret}.of(t, "HELM-001", record("pending-upgrade", PhaseInstalled))
-	expect{"", "failed", secret}.of(t, "HELM-001", record("failed", PhaseInstalled))
-	expect{Warning, "pending-install", secret}.of(t, "HELM-001", record("pending-install", PhasePreflight))
+	passes("is not in namespace").of(t, "HELM-001")
+	passes("revision 2: deployed").of(t, "HELM-001", record("deployed", PhaseInstalled))
+	fails("pending-upgrade", secret...).of(t, "HELM-001", record("pending-upgrade", PhaseInstalled))
+	fails("failed", secret...).of(t, "HELM-001", record("failed", PhaseInstalled))
+	warns("pending-install", secret...).of(t, "HELM-001", record("pending-install", PhasePreflight))
 
 	key := strings.Repeat("AbC123_-", 10)
-	fine, found := expect{OK, "2 revisions", nil}, expect{"", "1 record", []string{"Secret sh.helm.release.v1.x.v2: revision 2"}}
+	fine, found := passes("2 revisions"), fails("1 record", "Secret sh.helm.release.v1.x.v2: revision 2")
 	for manifest, want := range map[string]expect{
 		`{"config":{"existingSecret":{"name":"cloudstack-secret","key":"cloud-config"}}}`: fine, "our canary-secret": found,
 		`{"manifest":"secret-key = ` + key + `"}`: found, `{"manifest":"apiKey: ` + key + `"}`: found, `{"manifest":"secret-key: cloud-config"}`: fine,
@@ -157,9 +157,9 @@ func TestConflicts(t *testing.T) {
 	live := func(objects ...diff.Change) func(*Facts) {
 		return func(f *Facts) { f.Manifest, f.Drift = "of the chart", objects }
 	}
-	expect{OK, "3 objects of the chart", nil}.of(t, "HELM-002", live(ours, diff.Change{}, diff.Change{}))
+	passes("3 objects of the chart").of(t, "HELM-002", live(ours, diff.Change{}, diff.Change{}))
 	foreign := []string{"ClusterRole nobodys: of Helm release \"\"", "Deployment others: of Helm release \"x/other\""}
-	expect{"", "2 objects", foreign}.of(
+	fails("2 objects", foreign...).of(
 		t, "HELM-002", live(ours, object("ClusterRole", "nobodys", "", "", ""), others))
 
 	deployed := func(f *Facts) { f.Records = []helm.Release{{Revision: 3, Status: "deployed"}} }
@@ -168,7 +168,7 @@ func TestConflicts(t *testing.T) {
 	expect{Failed, "2 of 2 objects", []string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
 		t, "HELM-003", deployed, live(gone, refused))
 	less := diff.Change{Kind: "ValidatingAdmissionPolicyBinding", Name: "gone", Action: diff.Create}
-	expect{"", "2 of 2 objects", []string{less.Kind + " gone: not in the cluster", "Role r: would not take it"}}.of(t, "HELM-003", deployed, live(less, refused))
+	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: would not take it").of(t, "HELM-003", deployed, live(less, refused))
 	expect{Skipped, "no revision", nil}.of(t, "HELM-003", live(gone))
 	expect{Skipped, "cannot be compared", nil}.of(t, "HELM-003", deployed)
 }

@@ -59,11 +59,11 @@ func TestPods(t *testing.T) {
 			f.Pods = f.OwnPods(append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}))
 		}
 	}
-	expect{Warning, "1 of 2 Pods ready", []string{deployment + ": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image"}}.of(t, "CCM-001", running(ours(2, 1), pod("a", true), pod("b", false, waiting)))
-	expect{"", "0 of 1 Pod ready", []string{deployment, "Pod kube-system/a: not scheduled: 0/3"}}.of(t, "CCM-001", running(ours(1, 0), pod("a", false, unscheduled)))
-	expect{"", "0 of 0 Pods", []string{deployment}}.of(t, "CCM-001", running(ours(0, 0)))
-	expect{Warning, "restart", []string{"Pod kube-system/a: restarted 7 times"}}.of(t, "CCM-001", running(ours(1, 1), pod("a", true, restarts)))
-	expect{"", "release r has no Deployment", nil}.of(t, "CCM-001")
+	warns("1 of 2 Pods ready", deployment+": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image").of(t, "CCM-001", running(ours(2, 1), pod("a", true), pod("b", false, waiting)))
+	fails("0 of 1 Pod ready", deployment, "Pod kube-system/a: not scheduled: 0/3").of(t, "CCM-001", running(ours(1, 0), pod("a", false, unscheduled)))
+	fails("0 of 0 Pods", deployment).of(t, "CCM-001", running(ours(0, 0)))
+	warns("restart", "Pod kube-system/a: restarted 7 times").of(t, "CCM-001", running(ours(1, 1), pod("a", true, restarts)))
+	fails("release r has no Deployment").of(t, "CCM-001")
 }
 
 func TestSecurityCheckNamesPodsOnWorkers(t *testing.T) {
@@ -74,10 +74,10 @@ func TestSecurityCheckNamesPodsOnWorkers(t *testing.T) {
 	a, b, worker := control("node-of-a"), control("node-of-b"), corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-b"}}
 	pending := pod("c", false, func(p *corev1.Pod) { p.Spec.NodeName = "" })
 	pods := func(pods ...corev1.Pod) func(*Facts) { return func(f *Facts) { f.Pods = pods } }
-	expect{OK, "2 Pods", nil}.of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pending))
-	expect{OK, "2 Pods", nil}.of(t, "CCM-006", ofNodes(a, b), pods(pod("a", true), pod("b", true)))
-	expect{OK, "1 Pod", nil}.of(t, "CCM-006", ofNodes(worker), pods(pod("b", true)))
-	expect{"", "1 Pod with the keys on workers", []string{"Pod kube-system/b: runs on node node-of-b, which is no control plane node"}}.of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pod("b", true)))
+	passes("2 Pods").of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pending))
+	passes("2 Pods").of(t, "CCM-006", ofNodes(a, b), pods(pod("a", true), pod("b", true)))
+	passes("1 Pod").of(t, "CCM-006", ofNodes(worker), pods(pod("b", true)))
+	fails("1 Pod with the keys on workers", "Pod kube-system/b: runs on node node-of-b, which is no control plane node").of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pod("b", true)))
 }
 
 func TestLeader(t *testing.T) {
@@ -99,14 +99,14 @@ func TestLeader(t *testing.T) {
 		leases []coordinationv1.Lease
 		want   expect
 	}{
-		"by the node's name":  {2 * hour, true, []coordinationv1.Lease{lease(name, "node-of-ccm-1_9d0c", 2*second, hour)}, expect{OK, "", nil}},
-		"by a process":        {2 * hour, false, []coordinationv1.Lease{lease(name, "host-of-a-process-node_9d0c", second, hour)}, expect{OK, "", nil}},
-		"another leads":       {2 * hour, true, []coordinationv1.Lease{lease(name, "else_1", second, hour)}, expect{"", "no Pod of this release", held}},
-		"stale":               {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 5*time.Minute, hour)}, expect{"", "nobody has renewed", []string{held[0] + ": renewed 5m0s ago"}}},
-		"none":                {2 * hour, false, nil, expect{"", "nobody holds", nil}},
-		"released":            {2 * hour, false, []coordinationv1.Lease{lease(name, "", second, hour)}, expect{"", "nobody holds", nil}},
-		"of one that is gone": {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 20*second, hour)}, expect{"", "nobody leads", held}},
-		"of a new Pod":        {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_2", second, 2*second)}, expect{OK, "held by ccm-1_2", nil}},
+		"by the node's name":  {2 * hour, true, []coordinationv1.Lease{lease(name, "node-of-ccm-1_9d0c", 2*second, hour)}, passes("")},
+		"by a process":        {2 * hour, false, []coordinationv1.Lease{lease(name, "host-of-a-process-node_9d0c", second, hour)}, passes("")},
+		"another leads":       {2 * hour, true, []coordinationv1.Lease{lease(name, "else_1", second, hour)}, fails("no Pod of this release", held...)},
+		"stale":               {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 5*time.Minute, hour)}, fails("nobody has renewed", held[0]+": renewed 5m0s ago")},
+		"none":                {2 * hour, false, nil, fails("nobody holds")},
+		"released":            {2 * hour, false, []coordinationv1.Lease{lease(name, "", second, hour)}, fails("nobody holds")},
+		"of one that is gone": {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 20*second, hour)}, fails("nobody leads", held...)},
+		"of a new Pod":        {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_2", second, 2*second)}, passes("held by ccm-1_2")},
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
@@ -136,21 +136,21 @@ func TestOtherControllers(t *testing.T) {
 	openstack := leftby.Controller("openstack-cloud-controller-manager", "x", nil, "--cloud-provider=openstack")
 	release := leftby.Controller("ccm", "x", ours(1, 1).labels, "--cloud-provider=external-cloudstack")
 	const named = "Deployment kube-system/cs-provider: 1 Pod, image registry.example.org/mirror"
-	require.Contains(t, expect{"", "another cloud controller manager", []string{named}}.of(t, "CCM-003", of(mirrored, release)).Remedy, "`csccm takeover`")
-	both := expect{"", "another", []string{named, "Deployment kube-system/openstack-cloud-controller-manager: "}}.of(t, "CCM-003", of(mirrored, openstack))
+	require.Contains(t, fails("another cloud controller manager", named).of(t, "CCM-003", of(mirrored, release)).Remedy, "`csccm takeover`")
+	both := fails("another", named, "Deployment kube-system/openstack-cloud-controller-manager: ").of(t, "CCM-003", of(mirrored, openstack))
 	require.Contains(t, both.Remedy, "`csccm takeover` stops")
 	require.Contains(t, both.Remedy, "`kubectl -n kube-system delete deployment openstack-cloud-controller-manager`")
-	expect{OK, "none", nil}.of(t, "CCM-003", of(mirrored), func(f *Facts) {
+	passes("none").of(t, "CCM-003", of(mirrored), func(f *Facts) {
 		f.Replaces = []Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cs-provider"}}
 	})
-	expect{"", "another", []string{"Deployment kube-system/ccm: release"}}.of(t, "CCM-003", of(release), func(f *Facts) { f.Release = "another" })
+	fails("another", "Deployment kube-system/ccm: release").of(t, "CCM-003", of(release), func(f *Facts) { f.Release = "another" })
 	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server","--disable-cloud-controller"]` })
-	require.Contains(t, expect{"", "gives Services without a class addresses", []string{"Node s1: ServiceLB"}}.of(t, "CCM-003", ofNodes(k3s)).Remedy, "--disable=servicelb")
+	require.Contains(t, fails("gives Services without a class addresses", "Node s1: ServiceLB").of(t, "CCM-003", ofNodes(k3s)).Remedy, "--disable=servicelb")
 	written := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	written.Spec.Type = corev1.ServiceTypeLoadBalancer
 	written.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
 	written.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "balancer", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)}}
-	expect{Warning, "gives Services without a class addresses", []string{"Service default/web: balancer writes its status"}}.of(t, "CCM-003", func(f *Facts) {
+	warns("gives Services without a class addresses", "Service default/web: balancer writes its status").of(t, "CCM-003", func(f *Facts) {
 		f.Services = []corev1.Service{written} // whether the program still runs is not known
 	})
 }
@@ -163,8 +163,8 @@ func TestAnswers(t *testing.T) {
 	answers := func(a ...Answer) func(*Facts) { return func(f *Facts) { f.Answers = a } }
 	well := Answer{Pod: &p}
 	expect{Skipped, "", nil}.of(t, "CCM-004")
-	expect{OK, "2 Pods", nil}.of(t, "CCM-004", answers(well, Answer{Pod: &ready, Err: far}))
-	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Sick: "/healthz: [-]x"}))
+	passes("2 Pods").of(t, "CCM-004", answers(well, Answer{Pod: &ready, Err: far}))
+	fails("1 Pod", "Pod kube-system/a: /healthz: [-]x").of(t, "CCM-004", answers(Answer{Pod: &p, Sick: "/healthz: [-]x"}))
 	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
 }
 
@@ -178,30 +178,30 @@ func TestStates(t *testing.T) {
 		change func(f *Facts, s *provider.State)
 		want   expect
 	}{
-		"as it is": {func(*Facts, *provider.State) {}, expect{OK, "1 Pod", nil}},
+		"as it is": {func(*Facts, *provider.State) {}, passes("1 Pod")},
 		"an old zone": {
 			func(_ *Facts, s *provider.State) { s.Waits = []string{"zone", "region"} },
-			expect{"", "1 difference", []string{at + "works with the old zone, region of the cloud-config"}},
+			fails("1 difference", at+"works with the old zone, region of the cloud-config"),
 		},
 		"a project that was made again": {
 			func(_ *Facts, s *provider.State) { s.Project = "p-old" },
-			expect{"", "1 difference", []string{at + "works in the project with id p-old, and that of the cloud-config has id p-1"}},
+			fails("1 difference", at+"works in the project with id p-old, and that of the cloud-config has id p-1"),
 		},
-		"a project whose name was not looked up yet": {func(_ *Facts, s *provider.State) { s.Project = "prod" }, expect{OK, "", nil}},
+		"a project whose name was not looked up yet": {func(_ *Facts, s *provider.State) { s.Project = "prod" }, passes("")},
 		"a Secret that was changed": {
 			func(f *Facts, _ *provider.State) { f.Secret.APIKey, f.Secret.Region = "new", "r" },
-			expect{Warning, "may not know", []string{at + "read the cloud-config 3m0s ago, and the Secret has another api-key, region;"}},
+			warns("may not know", at+"read the cloud-config 3m0s ago, and the Secret has another api-key, region;"),
 		},
-		"a file in place of the Secret": {func(f *Facts, _ *provider.State) { f.Secret = nil }, expect{OK, "", nil}},
+		"a file in place of the Secret": {func(f *Facts, _ *provider.State) { f.Secret = nil }, passes("")},
 		"a role that was repaired": {
 			func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Minute) },
-			expect{Warning, "may not know", []string{at + "was refused createTags 1m0s ago, which the role allows: it does without until 03:13:05Z"}},
+			warns("may not know", at+"was refused createTags 1m0s ago, which the role allows: it does without until 03:13:05Z"),
 		},
-		"a refusal that is over":    {func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Hour) }, expect{OK, "", nil}},
-		"a command that is refused": {func(_ *Facts, s *provider.State) { s.Refused["listTags"] = now }, expect{OK, "", nil}},
+		"a refusal that is over":    {func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Hour) }, passes("")},
+		"a command that is refused": {func(_ *Facts, s *provider.State) { s.Refused["listTags"] = now }, passes("")},
 		"both": {
 			func(_ *Facts, s *provider.State) { s.Waits, s.Refused["createTags"] = []string{"zone"}, now },
-			expect{"", "2 differences", []string{at + "works with", at + "was refused"}},
+			fails("2 differences", at+"works with", at+"was refused"),
 		},
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -278,9 +278,9 @@ func TestOpenErrors(t *testing.T) {
 		"a Node that is well":              {wellNode, []corev1.Event{lost}, nil},
 		"a Node without a VM":              {ofNodes(nodeWith("a")), []corev1.Event{lost}, []string{"Node default/a: NodeWithoutVM"}},
 	} {
-		want := expect{"", "1 object", tt.open}
+		want := fails("1 object", tt.open...)
 		if tt.open == nil {
-			want = expect{OK, "none", nil}
+			want = passes("none")
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

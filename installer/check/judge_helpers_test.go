@@ -61,6 +61,13 @@ type expect struct {
 	objects []string // "Kind name: part of the message"
 }
 
+// passes, warns and fails expect an outcome; fails that of the check's own severity.
+func passes(message string, objects ...string) expect { return expect{OK, message, objects} }
+
+func warns(message string, objects ...string) expect { return expect{Warning, message, objects} }
+
+func fails(message string, objects ...string) expect { return expect{"", message, objects} }
+
 // judge has a check judge facts.
 func judge(t *testing.T, code string, change ...func(*Facts)) Finding {
 	t.Helper()

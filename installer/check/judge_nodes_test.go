@@ -33,11 +33,11 @@ func TestKubelets(t *testing.T) {
 	adopting := func(f *Facts) {
 		f.Pods = []corev1.Pod{{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--adopt-nodes=true"}}}}}}
 	}
-	f := expect{OK, "1 node", nil}.of(t, "NODE-001", ofKubelets(good))
+	f := passes("1 node").of(t, "NODE-001", ofKubelets(good))
 	require.Equal(t, "external: /flagz: because", f.Evidence["Node a"])
-	f = expect{"", "1 of 3 nodes", []string{"Node b: not-external (/flagz: because)", "Node c: unknown"}}.of(t, "NODE-001", ofKubelets(good, dark, wrong))
+	f = fails("1 of 3 nodes", "Node b: not-external (/flagz: because)", "Node c: unknown").of(t, "NODE-001", ofKubelets(good, dark, wrong))
 	require.Equal(t, "edit b", f.Remedy)
-	f = expect{OK, "1 of 2 nodes without it; the controller initialises such nodes", nil}.of(t, "NODE-001", ofKubelets(good, wrong), adopting)
+	f = passes("1 of 2 nodes without it; the controller initialises such nodes").of(t, "NODE-001", ofKubelets(good, wrong), adopting)
 	require.Empty(t, f.Remedy)
 	f = expect{Unknown, "1 of 2 nodes", []string{"Node c: unknown"}}.of(t, "NODE-001", ofKubelets(good, dark))
 	require.Equal(t, "ask c", f.Remedy)
@@ -45,11 +45,11 @@ func TestKubelets(t *testing.T) {
 
 func TestMatches(t *testing.T) {
 	t.Parallel()
-	f := expect{OK, "2 nodes in", nil}.of(t, "NODE-002", threeVMs, ofNodes(nodeWith("a"), nodeWith("x", providerID("external-cloudstack://"+idB))))
+	f := passes("2 nodes in").of(t, "NODE-002", threeVMs, ofNodes(nodeWith("a"), nodeWith("x", providerID("external-cloudstack://"+idB))))
 	require.Equal(t, "VM b ("+idB+"), Running", f.Evidence["Node x"])
-	expect{"", "2 of 3 nodes", []string{"Node lost: has no VM", `Node x: belongs to node "a", which is older`}}.of(t, "NODE-002", threeVMs,
+	fails("2 of 3 nodes", "Node lost: has no VM", `Node x: belongs to node "a", which is older`).of(t, "NODE-002", threeVMs,
 		ofNodes(nodeWith("a"), nodeWith("lost"), nodeWith("x", providerID("cloudstack:///"+idA))))
-	expect{"", "1 of 1 node", []string{"Node a: 2 VMs are named"}}.of(t, "NODE-002", ofNodes(nodeWith("a")), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
+	fails("1 of 1 node", "Node a: 2 VMs are named").of(t, "NODE-002", ofNodes(nodeWith("a")), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
 }
 
 // The Node that was created later is the one that is named, in whatever order the API server lists them.
@@ -58,7 +58,7 @@ func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
 	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")
 	first.CreationTimestamp, later.CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now.Add(time.Minute))
 	for _, nodes := range [][]corev1.Node{{first, later}, {later, first}} {
-		expect{"", "1 of 2 nodes", []string{`Node a: belongs to node "z", which is older`}}.of(t, "NODE-002", threeVMs, ofNodes(nodes...))
+		fails("1 of 2 nodes", `Node a: belongs to node "z", which is older`).of(t, "NODE-002", threeVMs, ofNodes(nodes...))
 	}
 }
 
@@ -66,12 +66,12 @@ func TestProviderIDs(t *testing.T) {
 	t.Parallel()
 	installed := func(f *Facts) { f.Phase = PhaseInstalled }
 	nodes := ofNodes(nodeWith("a", providerID("external-cloudstack://"+idA)), nodeWith("b"))
-	expect{OK, "", nil}.of(t, "NODE-003", threeVMs, nodes)
-	expect{Warning, "1 node", []string{"Node b: never initialised"}}.of(t, "NODE-003", threeVMs, nodes, installed)
-	expect{Warning, "", []string{"Node c: another cloud provider"}}.of(t, "NODE-003", threeVMs, ofNodes(nodeWith("c", providerID("k3s://c"))))
+	passes("").of(t, "NODE-003", threeVMs, nodes)
+	warns("1 node", "Node b: never initialised").of(t, "NODE-003", threeVMs, nodes, installed)
+	warns("", "Node c: another cloud provider").of(t, "NODE-003", threeVMs, ofNodes(nodeWith("c", providerID("k3s://c"))))
 	destroyed := vm(idC, "c", "")
 	destroyed.State = cloudstack.VMDestroyed
-	expect{"", "3 nodes", []string{"Node a: is no UUID", "Node b: names no VM", "Node c: its VM c (" + idC + ") is Destroyed"}}.of(t, "NODE-003", ofVMs(snapshot(destroyed)),
+	fails("3 nodes", "Node a: is no UUID", "Node b: names no VM", "Node c: its VM c ("+idC+") is Destroyed").of(t, "NODE-003", ofVMs(snapshot(destroyed)),
 		ofNodes(nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)), nodeWith("c", providerID("cloudstack://"+idC))))
 }
 
@@ -85,13 +85,13 @@ func TestStaleProviderIDIsNamedOnce(t *testing.T) {
 			n.Status.NodeInfo.SystemUUID = idB
 		})...))
 	}
-	expect{OK, "", nil}.of(t, "NODE-002", threeVMs, stale())
-	expect{"", "1 node", []string{"Node b: by its system UUID it is VM b"}}.of(t, "NODE-003", threeVMs, stale())
-	expect{OK, "", nil}.of(t, "NODE-008", threeVMs, stale())
+	passes("").of(t, "NODE-002", threeVMs, stale())
+	fails("1 node", "Node b: by its system UUID it is VM b").of(t, "NODE-003", threeVMs, stale())
+	passes("").of(t, "NODE-008", threeVMs, stale())
 
-	expect{OK, "", nil}.of(t, "NODE-002", threeVMs, stale(notReadyNode))
-	expect{OK, "", nil}.of(t, "NODE-003", threeVMs, stale(notReadyNode))
-	expect{"", "1 node would be deleted", []string{"Node b: is NotReady and has no VM"}}.of(t, "NODE-008", threeVMs, stale(notReadyNode))
+	passes("").of(t, "NODE-002", threeVMs, stale(notReadyNode))
+	passes("").of(t, "NODE-003", threeVMs, stale(notReadyNode))
+	fails("1 node would be deleted", "Node b: is NotReady and has no VM").of(t, "NODE-008", threeVMs, stale(notReadyNode))
 }
 
 func TestUninitialised(t *testing.T) {
@@ -111,21 +111,21 @@ func TestUninitialised(t *testing.T) {
 		}
 	}
 	no := taint(corev1.TaintEffectNoSchedule)
-	expect{OK, "1 node", nil}.of(t, "NODE-004", ofNodes(nodeWith("a", no, since(time.Minute))))
-	expect{"", "1 node", []string{"Node a: tainted for 1h0m0s"}}.of(t, "NODE-004", ofNodes(nodeWith("a", no)))
-	expect{"", "1 node", []string{"Node b: tainted for 5m0s"}}.of(t, "NODE-004", threeVMs, ofNodes(
+	passes("1 node").of(t, "NODE-004", ofNodes(nodeWith("a", no, since(time.Minute))))
+	fails("1 node", "Node a: tainted for 1h0m0s").of(t, "NODE-004", ofNodes(nodeWith("a", no)))
+	fails("1 node", "Node b: tainted for 5m0s").of(t, "NODE-004", threeVMs, ofNodes(
 		nodeWith("b", taint(corev1.TaintEffectPreferNoSchedule), since(5*time.Minute), wants("10.1.1.12"))))
 }
 
 func TestDoomed(t *testing.T) {
 	t.Parallel()
-	expect{OK, "3 nodes", nil}.of(t, "NODE-008", threeVMs, ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
-	expect{OK, "1 node", nil}.of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode))) // nothing proves that it may be deleted
-	expect{OK, "", nil}.of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
+	passes("3 nodes").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
+	passes("1 node").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode))) // nothing proves that it may be deleted
+	passes("").of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
 
 	stopped, running := vm(idA, "a", ""), vm(idB, "b", "")
 	stopped.State = cloudstack.VMStopped
-	expect{"", "", []string{"Node a: its VM a is Stopped"}}.of(
+	fails("", "Node a: its VM a is Stopped").of(
 		t, "NODE-009", ofNodes(nodeWith("a"), nodeWith("b"), nodeWith("x")), ofVMs(snapshot(stopped, running)),
 	)
 }
@@ -139,7 +139,7 @@ func TestLikelyVM(t *testing.T) {
 		return nodeWith("other", func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID = strings.ToUpper(id) })
 	}
 	for id, hint := range map[string]bool{idA: true, idB: false, idC: false, "": false} {
-		f := expect{"", "", []string{"Node other: has no VM"}}.of(t, "NODE-002", ofVMs(snapshot(vm(idA, "a", ""), destroyed)), ofNodes(uuid(id)))
+		f := fails("", "Node other: has no VM").of(t, "NODE-002", ofVMs(snapshot(vm(idA, "a", ""), destroyed)), ofNodes(uuid(id)))
 		require.Equal(t, hint, strings.HasSuffix(f.Objects[0].Message, "; by its system UUID it is VM a ("+idA+")"), id)
 	}
 }
@@ -186,17 +186,15 @@ func TestAddresses(t *testing.T) {
 		nics                       *inventory.VMSnapshot
 		want                       expect
 	}{
-		{"kubelet", first, "", "", snapshot(vm(idA, "a", first)), expect{OK, "3 nodes", nil}},
+		{"kubelet", first, "", "", snapshot(vm(idA, "a", first)), passes("3 nodes")},
 		{
 			"cloudstack-ccm", "192.0.2.7", "", "", snapshot(vm(idA, "a", first)),
-			expect{Warning, "1 node", []string{"Node a: has InternalIP 192.0.2.7"}},
+			warns("1 node", "Node a: has InternalIP 192.0.2.7"),
 		},
-		{"cloudstack-ccm", first, first, "", snapshot(two), expect{OK, "", nil}},
-		{"cloudstack-ccm", second, second, "", snapshot(two), expect{OK, "", nil}},
-		{"cloudstack-ccm", first, "10.99.0.1", "", snapshot(two), expect{Warning, "", []string{
-			"Node a: --node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP " + first + ", InternalIP " + second,
-		}}},
-		{"cloudstack-ccm", first, "", "--node-internal-cidrs=10.1.0.0/16", snapshot(two), expect{OK, "", nil}},
+		{"cloudstack-ccm", first, first, "", snapshot(two), passes("")},
+		{"cloudstack-ccm", second, second, "", snapshot(two), passes("")},
+		{"cloudstack-ccm", first, "10.99.0.1", "", snapshot(two), warns("", "Node a: --node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP "+first+", InternalIP "+second)},
+		{"cloudstack-ccm", first, "", "--node-internal-cidrs=10.1.0.0/16", snapshot(two), passes("")},
 	} {
 		a := nodeWith("a", providerID("external-cloudstack://"+idA), func(n *corev1.Node) {
 			n.Status.Addresses = []corev1.NodeAddress{
@@ -233,17 +231,17 @@ func TestLabels(t *testing.T) {
 	}
 	bound := corev1.VolumeBound
 	fine, moved := nodeWith("a", zone("zone-1")), nodeWith("a", zone("mars"))
-	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("a")))
+	passes("").of(t, "NODE-007", threeVMs, decide(nodeWith("a")))
 	expect{Skipped, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("lost")))
-	expect{"", "1 node", []string{"Node a: zone is mars, CloudStack says zone-1"}}.of(t, "NODE-007", threeVMs, decide(moved))
-	expect{OK, "1 volume", nil}.of(t, "NODE-007", threeVMs, decide(fine, volume(corev1.LabelTopologyZone, "zone-1", bound)))
-	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(fine, volume("example.org/disk", "x", bound), volume(corev1.LabelTopologyZone, "gone", corev1.VolumeReleased)))
-	expect{"", "1 volume", []string{"PersistentVolume v: by CloudStack's data no node has it", "Node a: "}}.of(t, "NODE-007", threeVMs, decide(moved, volume(corev1.LabelTopologyZone, "mars", bound)))
+	fails("1 node", "Node a: zone is mars, CloudStack says zone-1").of(t, "NODE-007", threeVMs, decide(moved))
+	passes("1 volume").of(t, "NODE-007", threeVMs, decide(fine, volume(corev1.LabelTopologyZone, "zone-1", bound)))
+	passes("").of(t, "NODE-007", threeVMs, decide(fine, volume("example.org/disk", "x", bound), volume(corev1.LabelTopologyZone, "gone", corev1.VolumeReleased)))
+	fails("1 volume", "PersistentVolume v: by CloudStack's data no node has it", "Node a: ").of(t, "NODE-007", threeVMs, decide(moved, volume(corev1.LabelTopologyZone, "mars", bound)))
 	for _, key := range []string{corev1.LabelFailureDomainBetaZone, ZoneKey} {
 		wants := []string{"PersistentVolume v: wants " + key + " gone"}
-		expect{"", "1 volume", wants}.of(t, "NODE-007", threeVMs, decide(fine, volume(key, "gone", bound)))
+		fails("1 volume", wants...).of(t, "NODE-007", threeVMs, decide(fine, volume(key, "gone", bound)))
 	}
-	expect{OK, "", nil}.of(t, "NODE-007", threeVMs, decide(nodeWith("a", func(n *corev1.Node) { n.Labels["failure-domain.beta.kubernetes.io/zone"] = "zone-1" }),
+	passes("").of(t, "NODE-007", threeVMs, decide(nodeWith("a", func(n *corev1.Node) { n.Labels["failure-domain.beta.kubernetes.io/zone"] = "zone-1" }),
 		volume("failure-domain.beta.kubernetes.io/zone", "zone-1", bound)))
 }
 
@@ -253,8 +251,8 @@ func TestMadeByCKS(t *testing.T) {
 		return func(f *Facts) { f.Distribution, f.DistributionBy, f.Pods = d, "a sign", pods }
 	}
 	named := pod("cloudstack-cloud-controller-manager-x", true)
-	expect{"", "made by CKS", nil}.of(t, "CKS-001", made(cluster.CKS))
-	expect{OK, "stays away", nil}.of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.External, "")))
-	expect{"", "made by CKS", []string{"Node a: "}}.of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.NotExternal, "")))
-	expect{"", "installs its own provider again", nil}.of(t, "CKS-001", made(cluster.CKS, pod("x", true)))
+	fails("made by CKS").of(t, "CKS-001", made(cluster.CKS))
+	passes("stays away").of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.External, "")))
+	fails("made by CKS", "Node a: ").of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.NotExternal, "")))
+	fails("installs its own provider again").of(t, "CKS-001", made(cluster.CKS, pod("x", true)))
 }

@@ -40,17 +40,13 @@ func TestAdmission(t *testing.T) {
 		change func(*Facts)
 		expect expect
 	}{
-		"the default of the API": {func(a *Facts) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "2 policies", nil}},
-		"none": {func(a *Facts) { a.Policies = nil }, expect{"", "2 faults", []string{
-			kind + "*-annotations: not in", kind + "*-records: not in",
-		}}},
-		"not bound": {func(a *Facts) { a.Bindings = a.Bindings[:1] }, expect{"", "1 fault", []string{kind + "prod-records: no binding"}}},
+		"the default of the API": {func(a *Facts) { a.Policies[0].Spec.FailurePolicy = nil }, passes("2 policies")},
+		"none":                   {func(a *Facts) { a.Policies = nil }, fails("2 faults", kind+"*-annotations: not in", kind+"*-records: not in")},
+		"not bound":              {func(a *Facts) { a.Bindings = a.Bindings[:1] }, fails("1 fault", kind+"prod-records: no binding")},
 		"bound to warn": {func(a *Facts) {
 			a.Bindings[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}
-		}, expect{"", "1 fault", []string{kind + "prod-annotations: no binding"}}},
-		"open and not bound": {func(a *Facts) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "2 faults", []string{
-			kind + "prod-annotations: failurePolicy is Ignore: what it cannot judge is let through", kind + "prod-annotations: no binding",
-		}}},
+		}, fails("1 fault", kind+"prod-annotations: no binding")},
+		"open and not bound": {func(a *Facts) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, fails("2 faults", kind+"prod-annotations: failurePolicy is Ignore: what it cannot judge is let through", kind+"prod-annotations: no binding")},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.expect.of(t, "TEN-001", whole, tt.change) })
 	}
@@ -63,11 +59,11 @@ func TestPolicy(t *testing.T) {
 	policy := func(words ...string) func(*Facts) {
 		return func(f *Facts) { f.Services, f.Controllers = services, []Workload{{Ours: true, words: words}} }
 	}
-	refused := expect{"", "1 setting more than the policy allows", []string{"Service a/web: cloudstack-load-balancer-network"}}
+	refused := fails("1 setting more than the policy allows", "Service a/web: cloudstack-load-balancer-network")
 	refused.of(t, "TEN-002", policy())
 	refused.of(t, "TEN-002", policy("--tenancy="))
-	expect{OK, "none", nil}.of(t, "TEN-002", policy("--tenancy={}"))
-	expect{"", "cannot be read", nil}.of(t, "TEN-002", policy("--tenancy={"))
+	passes("none").of(t, "TEN-002", policy("--tenancy={}"))
+	fails("cannot be read").of(t, "TEN-002", policy("--tenancy={"))
 	// Labels of namespaces matter to a policy with selectors alone.
 	unread := failing(Namespaces, errors.New("no"))
 	expect{Unknown, "no", nil}.of(t, "TEN-002", unread, policy(`--tenancy={"trustedNamespaces":["a=b"]}`))
@@ -101,9 +97,9 @@ func TestShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := expect{OK, "none", nil}
+			want := passes("none")
 			if tt.says != "" {
-				want = expect{"", "1 address used", []string{"PublicIpAddress " + ip + ": " + tt.says}}
+				want = fails("1 address used", "PublicIpAddress "+ip+": "+tt.says)
 			}
 			want.of(t, "TEN-003", func(f *Facts) {
 				f.Services, f.Addresses = tt.services, []cloudstack.PublicIP{{Address: ip, Tags: map[string]string{plan.TagServiceUID: tt.owner}}, {Address: "192.0.2.9"}}
@@ -164,9 +160,9 @@ func TestRecords(t *testing.T) {
 			if name == "no tags, of another provider" {
 				s.Annotations[annotation.AssociatedByController] = "true"
 			}
-			want := expect{OK, "none", nil}
+			want := passes("none")
 			if tt.says != "" {
-				want = expect{"", "1 record", []string{found + tt.says}}
+				want = fails("1 record", found+tt.says)
 			}
 			got := want.of(t, "TEN-004", func(f *Facts) {
 				f.Services, f.ClusterIDs = []corev1.Service{s}, []string{id, "former"}
