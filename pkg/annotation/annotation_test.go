@@ -57,7 +57,7 @@ func fullKeys(short map[string]string) map[string]string {
 }
 
 func TestParse(t *testing.T) {
-	cases.Run(t, "testdata/parse.yaml", func(t *testing.T, c parseCase) {
+	cases.Run(t, "testdata/parse.yaml", func(t *testing.T, _ string, c parseCase) {
 		svc := service(fullKeys(c.Annotations), func(s *corev1.Service) { s.Labels, s.Spec = fullKeys(c.Labels), c.Spec })
 		got, err := Parse(svc)
 		if len(c.Invalid) == 0 {

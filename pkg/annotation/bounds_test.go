@@ -20,8 +20,7 @@ import (
 )
 
 func TestStickinessOptionsAreBounded(t *testing.T) {
-	cases.Run(t, "testdata/stickiness.yaml", func(t *testing.T, c struct{ Accepted, Refused []string }) {
-		method := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+	cases.Run(t, "testdata/stickiness.yaml", func(t *testing.T, method string, c struct{ Accepted, Refused []string }) {
 		for _, options := range append(c.Accepted, c.Refused...) {
 			_, err := Parse(service(map[string]string{StickinessMethod: method, StickinessOptions: options}))
 			assert.Equal(t, slices.Contains(c.Accepted, options), err == nil, "%q: %v", options, err)

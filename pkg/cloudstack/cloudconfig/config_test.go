@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 const configHead = "[Global]\napi-url = https://cloud.example.com/client/api\napi-key = ak\nsecret-key = sk\n"
@@ -94,51 +96,35 @@ func requireSameConfig(t *testing.T, want, got *Config) {
 }
 
 func TestParseConfigErrors(t *testing.T) {
-	t.Parallel()
-	secretLine := strings.Repeat("S3cr3tCanary", 7)
-	for name, tc := range map[string]struct{ text, want string }{
-		"empty":              {"", "section [Global] is missing"},
-		"no section":         {"api-url = x\n", `line 1: key "api-url" stands above any section`},
-		"unknown section":    {"[Globl]\n", `line 1: unknown section ["Globl"]`},
-		"subsection":         {configHead + "[LoadBalancer]\nx = y\n", `line 5: unknown section ["LoadBalancer"]; there is only [Global]`},
-		"misspelt key":       {configHead + "secrt-key = x\n", `line 5: unknown key "secrt-key"; did you mean secret-key?`},
-		"underscore":         {configHead + "api_url = x\n", `line 5: unknown key "api_url"; did you mean api-url?`},
-		"no dash":            {configHead + "sslnoverify = true\n", "did you mean ssl-no-verify?"},
-		"unlike any":         {configHead + "verbosity = 5\n", "known are api-url, api-key, secret-key"},
-		"no equals sign":     {configHead + "\nzone z\n", "line 6: is neither [Global] nor key = value nor a comment"},
-		"broken section":     {"[Global\n", "line 1: is neither"},
-		"a secret on a line": {configHead + secretLine + "\n", "line 5: is neither"},
-		"a secret as key":    {configHead + secretLine + " = x\n", "line 5: unknown key (a name of 84 characters)"},
-		"no url":             {"[Global]\napi-key = a\nsecret-key = b\n", "api-url: is missing; write for example https://"},
-		"no key":             {"[Global]\napi-url = http://h/client/api\nsecret-key = b\n", "api-key is missing"},
-		"no secret":          {"[Global]\napi-url = http://h/client/api\napi-key = b\n", "secret-key is missing"},
-		"key in two":         {strings.Replace(configHead, "= ak", "= a k", 1), "api-key has blanks"},
-		"url without scheme": {strings.Replace(configHead, "https://", "", 1), "api-url: must begin with http:// or https://"},
-		"url without host":   {strings.Replace(configHead, "cloud.example.com", "", 1), "api-url: has no host"},
-		"url with query":     {strings.Replace(configHead, "client/api", "client/api?apiKey=S3cr3tCanary", 1), "without ? or #"},
-		"url with password":  {strings.Replace(configHead, "cloud.", "u:S3cr3tCanary@cloud.", 1), "must not hold a user or password"},
-		"url with blanks":    {strings.Replace(configHead, "https://cloud", "https://cl oud", 1), "api-url: is not a URL"},
-		"timeout, no unit":   {configHead + "timeout = 60\n", "line 5: timeout: is not a duration above 0; write a number with a unit, for example 60s"},
-		"timeout 0":          {configHead + "timeout = 0s\n", "timeout: is not a duration above 0"},
-		"job-timeout":        {configHead + "job-timeout = soon\n", "job-timeout: is not a duration"},
-		"rate-limit":         {configHead + "rate-limit = many\n", "rate-limit: is not a number"},
-		"rate-limit NaN":     {configHead + "rate-limit = NaN\n", "rate-limit: is not a number"},
-		"rate-burst":         {configHead + "rate-burst = 0\n", "rate-burst: is not a whole number above 0"},
-		"node-vms":           {configHead + "node-vms = prod-[\n", "node-vms: is not a pattern"},
-		"boolean":            {configHead + "ssl-no-verify = S3cr3tCanary\n", "ssl-no-verify: is neither true nor false"},
-		"open quote":         {strings.Replace(configHead, "= sk", `= "S3cr3tCanary`, 1), "line 4: secret-key: has no closing quote"},
-		"text after quote":   {strings.Replace(configHead, "= sk", `= "a" S3cr3tCanary`, 1), "secret-key: has text after the closing quote"},
-		"unknown escape":     {strings.Replace(configHead, "= sk", `= "S3cr3tCanary\x"`, 1), "secret-key: has an unknown escape"},
-		"too large":          {configHead + strings.Repeat("# x\n", maxSize), "larger than 1 MiB"},
-	} {
-		_, err := Parse(strings.NewReader(tc.text))
-		require.ErrorContains(t, err, tc.want, name)
+	cases.Run(t, "testdata/errors.yaml", func(t *testing.T, _ string, c struct {
+		Text, More *string
+		Replace    []string
+		Error      string
+	}) {
+		text := configHead
+		switch {
+		case c.Text != nil:
+			text = *c.Text
+		case c.More != nil:
+			text += *c.More
+		default:
+			text = strings.Replace(text, c.Replace[0], c.Replace[1], 1)
+		}
+
+		_, err := Parse(strings.NewReader(text))
+		require.ErrorContains(t, err, c.Error)
 		require.True(t, strings.HasPrefix(err.Error(), "cloud-config: "), err.Error())
 		require.NotContains(t, err.Error(), "S3cr3tCanary")
 		require.NotContains(t, err.Error(), "\n")
-	}
+	})
+}
+
+func TestParseOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	_, err := Parse(failingReader{})
 	require.ErrorContains(t, err, "disk on fire")
+	_, err = Parse(strings.NewReader(configHead + strings.Repeat("# x\n", maxSize)))
+	require.ErrorContains(t, err, "cloud-config: is larger than 1 MiB")
 }
 
 type failingReader struct{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 func span(protocol string, from, to int, cidrs ...string) access.Range {
@@ -57,77 +58,75 @@ func TestNumbersOfACLItems(t *testing.T) {
 
 // A Service takes at most half of the numbers before the item that denies all, so that the next one finds room.
 func TestRoomInACLList(t *testing.T) {
-	t.Parallel()
-	everybody := []string{annotation.Anyone}
+	item := func(number int, ports access.Range, mark Mark) Item {
+		rule := access.Rule{ID: fmt.Sprint("item-", number), Range: ports}
+		return Item{Rule: rule, Number: number, Ingress: true, Mark: mark}
+	}
+	allowed := func(number int, mark Mark) Item {
+		port := 1000 + 2*number
+		i := item(number, span("tcp", port, port, annotation.Anyone), mark)
+		i.Allow = true
+		return i
+	}
 	wall := func(number int) Item {
-		return Item{Rule: access.Rule{ID: "wall", Range: span("all", 0, 0, everybody...)}, Number: number, Ingress: true, Mark: Mark{Owner: Foreign}}
+		return item(number, span("all", 0, 0, annotation.Anyone), Mark{Owner: Foreign})
 	}
-	taken := func(owner Ownership, numbers ...int) (out []Item) {
-		for _, n := range numbers {
-			port := 1000 + 2*n
-			out = append(out, Item{Rule: access.Rule{ID: fmt.Sprint("item-", n), Range: span("tcp", port, port, everybody...)}, Number: n, Ingress: true, Allow: true, Mark: Mark{Owner: owner, Tagged: owner == Owned}})
+
+	cases.Run(t, "testdata/acl.yaml", func(t *testing.T, _ string, c struct {
+		Apart                    int
+		Ports                    []int
+		Ranges                   []string
+		Owned, Siblings, Foreign []int
+		Wall                     int
+		Denies                   map[int]string
+		Refused                  string
+	}) {
+		for i := range c.Apart {
+			c.Ports = append(c.Ports, 1002+2*i)
 		}
-		return out
-	}
-	siblings := func(numbers ...int) []Item {
-		out := taken(Foreign, numbers...)
-		for i := range out {
-			out[i].Sibling = true
+		d := tier(desired(c.Ports))
+		if c.Ranges != nil {
+			d = tier(desired(c.Ports, ranges(c.Ranges...)))
 		}
-		return out
-	}
-	ports := func(n int) (out []int) { // none follows another
-		for i := range n {
-			out = append(out, 1002+2*i)
+		d.Internal = true // public rules need no items
+
+		var items []Item
+		for _, n := range c.Foreign {
+			items = append(items, allowed(n, Mark{Owner: Foreign}))
 		}
-		return out
-	}
-	for _, tc := range []struct {
-		name    string
-		ports   []int
-		ranges  []string
-		items   []Item
-		message string // part of the refusal; empty for none
-	}{
-		{name: "no item denies all", ports: ports(50)},
-		{name: "half of the numbers", ports: ports(10), items: []Item{wall(21)}},
-		{name: "more than half", ports: ports(11), items: []Item{wall(21)}, message: "need 11 items before number 21 of network ACL list tier-list, which denies all: 20 of these numbers are free, of which the Service may take 10: a namespace gets half of what others leave"},
-		{name: "half is rounded up", ports: ports(3), items: []Item{wall(6)}},
-		{name: "contiguous ports are one item", ports: []int{80, 81, 82, 83, 84}, items: []Item{wall(3)}},
-		{name: "numbers of others count as taken", ports: ports(4), items: append(taken(Foreign, 1, 2, 3, 4), wall(11)), message: "6 of these numbers are free"},
-		{name: "numbers of the namespace's other Services count for it", ports: ports(1), items: append(siblings(1, 2, 3, 4, 5), wall(11)), message: "5 of these numbers are free, of which the Service may take 0"},
-		{name: "the namespace's other Services have some", ports: ports(2), items: append(siblings(1, 2, 3), wall(11))},
-		{name: "and its own", ports: ports(3), items: append(append(siblings(1, 2, 3), taken(Owned, 4, 5)...), wall(11)), message: "need 3 items"},
-		{name: "one number is enough for one item", ports: ports(1), items: []Item{wall(2)}},
-		{name: "no number is free", ports: ports(1), items: []Item{wall(1)}, message: "need 1 item before number 1"},
-		{name: "its own items count", ports: ports(6), items: append(taken(Owned, 1, 2, 3, 4), wall(11)), message: "need 6 items"},
-		{name: "its own items count once", ports: ports(5), items: append(taken(Owned, 1, 2, 3, 4), wall(11))},
-		{name: "what it has it may keep", ports: ports(8), items: append(taken(Owned, 1, 2, 3, 4, 5, 6, 7, 8), wall(11))},
-		{name: "what it has it may replace", ports: ports(8), ranges: []string{"10.0.0.0/8", "192.168.0.0/16"}, items: append(taken(Owned, 1, 2, 3, 4, 5, 6, 7, 8), wall(20))},
-		{name: "old and new items have no room together", ports: ports(8), ranges: []string{"10.0.0.0/8"}, items: append(taken(Owned, 1, 2, 3, 4, 5, 6, 7, 8), wall(11)), message: "need 16 items"},
-		{name: "an item that denies another port", ports: ports(5), items: []Item{{Rule: access.Rule{Range: span("tcp", 9000, 9000, everybody...)}, Number: 1, Ingress: true}}},
-		{name: "an item that denies one of the ports", ports: ports(3), items: []Item{{Rule: access.Rule{Range: span("tcp", 1002, 1002, everybody...)}, Number: 2, Ingress: true}}},
-		{name: "two that deny", ports: ports(3), items: []Item{{Rule: access.Rule{Range: span("tcp", 1002, 1004, everybody...)}, Number: 3, Ingress: true}, wall(100)}, message: "need 2 items before number 3"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			d := tier(desired(tc.ports))
-			if tc.ranges != nil {
-				d = tier(desired(tc.ports, ranges(tc.ranges...)))
-			}
-			d.Internal = true // public rules need no items
-			a := Actual{ACLs: []ACL{{ListID: "acl", Name: "tier-list", Items: tc.items}, {ListID: "other", Items: []Item{wall(1)}}}}
-			refusal := CheckACL(d, a, planOf(d, a, Limits{}))
-			if tc.message == "" {
-				assert.Nil(t, refusal)
-				return
-			}
-			require.NotNil(t, refusal)
-			assert.Equal(t, ReasonSourceRanges, refusal.Reason)
-			assert.Contains(t, refusal.Message, tc.message)
-			assert.Contains(t, refusal.Remedy, "a higher number")
-		})
-	}
+		for _, n := range c.Siblings {
+			sibling := allowed(n, Mark{Owner: Foreign})
+			sibling.Sibling = true
+			items = append(items, sibling)
+		}
+		for _, n := range c.Owned {
+			items = append(items, allowed(n, Mark{Owner: Owned, Tagged: true}))
+		}
+		for n, ports := range c.Denies {
+			denied := span("tcp", 0, 0, annotation.Anyone)
+			_, err := fmt.Sscanf(ports, "%d-%d", &denied.StartPort, &denied.EndPort)
+			require.NoError(t, err)
+			items = append(items, item(n, denied, Mark{}))
+		}
+		if c.Wall > 0 {
+			items = append(items, wall(c.Wall))
+		}
+
+		a := Actual{ACLs: []ACL{{ListID: "acl", Name: "tier-list", Items: items}, {ListID: "other", Items: []Item{wall(1)}}}}
+		refusal := CheckACL(d, a, planOf(d, a, Limits{}))
+		if c.Refused == "" {
+			assert.Nil(t, refusal)
+			return
+		}
+		require.NotNil(t, refusal)
+		assert.Equal(t, ReasonSourceRanges, refusal.Reason)
+		assert.Contains(t, refusal.Message, c.Refused)
+		assert.Contains(t, refusal.Remedy, "a higher number")
+	})
+}
+
+func TestNoACLListIsNotFull(t *testing.T) {
+	t.Parallel()
 	assert.Nil(t, CheckACL(Desired{Absent: true}, Actual{ACLs: []ACL{{ListID: ""}}}, nil))
 }
 

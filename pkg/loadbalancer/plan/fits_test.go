@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 // The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the sources.
@@ -94,8 +96,7 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 // Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken, and by
 // whom only if that is a Service of the same namespace.
 func TestSecurityFitsTenants(t *testing.T) {
-	t.Parallel()
-	const ip, elsewhere, nearby = "203.0.113.7", "a Service of another namespace", "Service default/other"
+	const ip, nearby = "203.0.113.7", "Service default/other"
 	taken := func(port int, by string) func(*Address) {
 		return func(a *Address) {
 			a.Rules = []Item{{Rule: onPort("canary", "tcp", port), Name: "canary", Mark: Mark{Owner: Foreign, By: by}}}
@@ -106,94 +107,81 @@ func TestSecurityFitsTenants(t *testing.T) {
 			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", from, to)}, VM: "canary"}}
 		}
 	}
-	with := func(change func(*Address), more func(*Address)) func(*Address) {
-		return func(a *Address) { change(a); more(a) }
-	}
-	ours := func(a *Address) { a.Owner, a.Allocated = Owned, true }
-	refused := func(a *Address) { a.Holder, a.Refusal = "shop/web", Refuse(ReasonNotAllowed, "another's", "no") }
-	recordedOnly := func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }
-	had := func(a *Address) { recordedOnly(a); a.Has = true }
-	more := func(d *Desired) { d.Rules = []Rule{rule(80), rule(81)} }
-	sourceNAT := func(a *Address) { a.SourceNAT = true }
-	staticNAT := func(a *Address) { a.StaticNAT = true }
 	inVPC := func(id, network string) func(*Address) {
 		return func(a *Address) { a.VPCID, a.NetworkID = id, network }
 	}
-	onTier := func(d *Desired) { d.VPCID, d.Firewall, d.CIDRsDecide, d.ACLID = "vpc", false, true, "acl" }
-	dns := func(d *Desired) { d.Rules = []Rule{rule(53)} }
-	for _, tc := range []struct {
-		name    string
-		desire  func(*Desired)
-		change  func(*Address)
-		grants  Grants
-		reason  Reason
-		serving bool   // our rule is there already
-		near    string // what is named
-	}{
-		{name: "an idle address of the account"},
-		{name: "of a Service that shares", change: func(a *Address) { a.Holder, a.Known = "shop/web", true }},
-		{name: "of a Service that does not", change: refused, grants: AllGrants(), reason: ReasonNotAllowed},
-		{name: "of a Service that does not any more", change: refused, serving: true},
-		{name: "of a Service that does not any more, whose rule of ours is gone", change: with(refused, had), serving: false},
-		{name: "of a Service that does not any more, a port more", change: with(refused, had), desire: more, reason: ReasonNotAllowed},
-		{name: "of a Service that does not, and a record alone says that ours has it", change: with(refused, recordedOnly), reason: ReasonNotAllowed},
-		{name: "rules of a Service, on an address that the book gives to nobody", change: taken(443, elsewhere)},
-		{
-			name:   "rules of a Service that does not, on an address of one that does",
-			change: with(taken(443, elsewhere), func(a *Address) { a.Holder, a.Known = "shop/a", true }),
+	recorded := func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }
+	addresses := map[string]func(*Address){
+		"of a Service that shares": func(a *Address) { a.Holder, a.Known = "shop/web", true },
+		"of a Service that does not share": func(a *Address) {
+			a.Holder, a.Refusal = "shop/web", Refuse(ReasonNotAllowed, "another's", "no")
 		},
-		{name: "rules of a Service that does not, on our address", change: with(taken(443, elsewhere), ours)},
-		{name: "rules of nobody here", change: taken(443, ""), reason: ReasonNotAllowed},
-		{name: "rules of nobody here, granted", change: taken(443, ""), grants: AllGrants()},
-		{name: "rules of nobody here, on our address", change: with(taken(443, ""), func(a *Address) { a.Allocated = true })},
-		{name: "another port is forwarded", change: forward(2200, 2299), reason: ReasonNotAllowed},
-		{name: "another port is forwarded, granted", change: forward(2200, 2299), grants: AllGrants()},
-		{name: "the port is forwarded", change: forward(79, 80), grants: AllGrants(), reason: ReasonPortTaken},
-		{name: "the port is forwarded on our address", change: with(forward(80, 80), ours), reason: ReasonPortTaken},
-		{name: "the port has a rule of nobody here", change: taken(80, ""), reason: ReasonPortTaken},
-		{name: "the port has a rule of another namespace", change: taken(80, elsewhere), reason: ReasonPortTaken},
-		{name: "the port has a rule of the same namespace", change: taken(80, nearby), reason: ReasonPortTaken, near: nearby},
-		{name: "of another cluster", change: func(a *Address) { a.ForeignCluster = true }, reason: ReasonAddressUnavailable},
-		{name: "of another network", change: func(a *Address) { a.NetworkID = "canary" }, reason: ReasonAddressUnavailable},
-		{name: "of a VPC", change: inVPC("canary", "net"), reason: ReasonAddressUnavailable},
-		{name: "of the nodes' VPC", desire: onTier, change: inVPC("vpc", "")},
-		{name: "of another VPC", desire: onTier, change: inVPC("canary", ""), reason: ReasonAddressUnavailable},
-		{name: "of no VPC", desire: onTier, reason: ReasonAddressUnavailable},
-		{name: "of another tier", desire: onTier, change: inVPC("vpc", "canary"), reason: ReasonAddressUnavailable},
-		{name: "source NAT of the VPC", desire: onTier, change: with(inVPC("vpc", ""), sourceNAT), reason: ReasonAddressUnavailable},
-		{name: "static NAT", change: staticNAT, reason: ReasonAddressUnavailable},
-		{name: "source NAT", change: sourceNAT, reason: ReasonNotAllowed},
-		{name: "source NAT, granted", change: sourceNAT, grants: AllGrants()},
-		{name: "source NAT that serves", change: sourceNAT, serving: true},
-		{name: "DNS on source NAT", desire: dns, change: sourceNAT, grants: AllGrants(), reason: ReasonReservedPort},
-		{name: "DNS elsewhere", desire: dns},
-		{name: "nothing is wanted of it", desire: func(d *Desired) { *d = Desired{Absent: true} }, change: staticNAT},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			a := Address{ID: "ip", IP: ip, NetworkID: "net", Owner: Unknown}
-			if tc.change != nil {
-				tc.change(&a)
-			}
-			if tc.serving {
-				a.Rules = append(a.Rules, found("own", rule(80)))
-			}
-			d := desired([]int{80}, func(d *Desired) { d.Address = ip })
-			if tc.desire != nil {
-				tc.desire(&d)
-			}
-			refusal := Fits(d, Target(d, Actual{Addresses: []Address{a}}), isolated(), tc.grants)
-			if tc.reason == "" {
-				assert.Nil(t, refusal)
-				return
-			}
-			require.NotNil(t, refusal)
-			assert.Equal(t, tc.reason, refusal.Reason)
-			assert.NotEmpty(t, refusal.Remedy)
-			assert.NotRegexp(t, "shop/|canary", refusal.Error(), "the names and ids of others are not told")
-			assert.Contains(t, refusal.Error(), tc.near)
-		})
+		"our Service has it":                      func(a *Address) { recorded(a); a.Has = true },
+		"the record says that our Service has it": recorded,
+		"tagged and acquired by us":               func(a *Address) { a.Owner, a.Allocated = Owned, true },
+		"acquired by us":                          func(a *Address) { a.Allocated = true },
+		"443 by another namespace":                taken(443, "a Service of another namespace"),
+		"443 by nobody here":                      taken(443, ""),
+		"80 by another namespace":                 taken(80, "a Service of another namespace"),
+		"80 by nobody here":                       taken(80, ""),
+		"80 by the namespace":                     taken(80, nearby),
+		"forwards 79-80":                          forward(79, 80),
+		"forwards 80":                             forward(80, 80),
+		"forwards 2200-2299":                      forward(2200, 2299),
+		"of another cluster":                      func(a *Address) { a.ForeignCluster = true },
+		"of another network":                      func(a *Address) { a.NetworkID = "canary" },
+		"of the VPC":                              inVPC("vpc", ""),
+		"of another VPC":                          inVPC("canary", "net"),
+		"of another VPC without a network":        inVPC("canary", ""),
+		"of another tier":                         inVPC("vpc", "canary"),
+		"source NAT":                              func(a *Address) { a.SourceNAT = true },
+		"static NAT":                              func(a *Address) { a.StaticNAT = true },
 	}
+	wants := map[string]func(*Desired){
+		"":                func(*Desired) {},
+		"nothing":         func(d *Desired) { *d = Desired{Absent: true} },
+		"port 53":         func(d *Desired) { d.Rules = []Rule{rule(53)} },
+		"ports 80 and 81": func(d *Desired) { d.Rules = []Rule{rule(80), rule(81)} },
+		"a tier":          func(d *Desired) { d.VPCID, d.Firewall, d.CIDRsDecide, d.ACLID = "vpc", false, true, "acl" },
+	}
+
+	cases.Run(t, "testdata/fits.yaml", func(t *testing.T, _ string, c struct {
+		Wants            string
+		Address          []string
+		Granted, Serving bool
+		Reason           Reason
+		Near             string
+	}) {
+		a := Address{ID: "ip", IP: ip, NetworkID: "net", Owner: Unknown}
+		for _, name := range c.Address {
+			require.Contains(t, addresses, name)
+			addresses[name](&a)
+		}
+		if c.Serving {
+			a.Rules = append(a.Rules, found("own", rule(80)))
+		}
+		require.Contains(t, wants, c.Wants)
+		d := desired([]int{80}, func(d *Desired) { d.Address = ip }, wants[c.Wants])
+		var grants Grants
+		if c.Granted {
+			grants = AllGrants()
+		}
+
+		refusal := Fits(d, Target(d, Actual{Addresses: []Address{a}}), isolated(), grants)
+		if c.Reason == "" {
+			assert.Nil(t, refusal)
+			return
+		}
+		require.NotNil(t, refusal)
+		assert.Equal(t, c.Reason, refusal.Reason)
+		assert.NotEmpty(t, refusal.Remedy)
+		assert.NotRegexp(t, "shop/|canary", refusal.Error(), "the names and ids of others are not told")
+		assert.Contains(t, refusal.Error(), c.Near)
+	})
+}
+
+func TestFitsWithoutAnAddress(t *testing.T) {
+	t.Parallel()
 	assert.Nil(t, Fits(desired([]int{80}), nil, isolated(), Grants{}), "an address that is not there yet is acquired")
 	assert.Equal(t, ReasonNoNodes, Fits(Desired{}, nil, isolated(), Grants{}).Reason)
 }
@@ -259,77 +247,54 @@ func (b someBook) Claim(address, _ string) Claim { return b.claims[address] }
 
 // Whose an address is, and who may use it, by its tags and the address book.
 func TestConsultAddressBook(t *testing.T) {
-	t.Parallel()
-	const ip, minutes = "203.0.113.7", 5 * time.Minute
+	const ip = "203.0.113.7"
 	self := Service{UID: "self", Namespace: "shop", Name: "web"}
-	own := Holder{UID: "self", Namespace: "shop", Name: "web", Proven: true}
 	near := Holder{UID: "near", Namespace: "shop", Name: "api", Proven: true}
-	far := Holder{UID: "far", Namespace: "bank", Name: "ledger", Proven: true}
-	open := Holder{UID: "open", Namespace: "bank", Name: "public", ShareWith: []string{"shop"}, Proven: true}
-	everybody := Holder{UID: "all", Namespace: "bank", Name: "public", ShareWith: []string{"*"}, Proven: true}
-	leaving := Holder{UID: "far", Namespace: "bank", Name: "ledger", Leaving: true, Proven: true}
-	guest := func(h Holder, of string) Holder { h.GuestOf = of; return h }
 	other := Holder{UID: "other", Namespace: "blog", Name: "post", ShareWith: []string{"*"}, Proven: true}
+	guest := func(h Holder, of string) Holder { h.GuestOf = of; return h }
+	holders := map[string]Holder{
+		"near": near, "near as guest of bank": guest(near, "bank"),
+		"other": other, "other as guest of bank": guest(other, "bank"), "other as guest of shop": guest(other, "shop"),
+		"own":       {UID: "self", Namespace: "shop", Name: "web", Proven: true},
+		"far":       {UID: "far", Namespace: "bank", Name: "ledger", Proven: true},
+		"leaving":   {UID: "far", Namespace: "bank", Name: "ledger", Leaving: true, Proven: true},
+		"open":      {UID: "open", Namespace: "bank", Name: "public", ShareWith: []string{"shop"}, Proven: true},
+		"everybody": {UID: "all", Namespace: "bank", Name: "public", ShareWith: []string{"*"}, Proven: true},
+	}
 
-	untagged := Address{IP: ip, Owner: Unknown}
-	tagged := func(uid, service string) Address {
-		return Address{IP: ip, Owner: Foreign, TaggedUID: uid, TaggedService: service}
-	}
-	mine := Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}
-	kept := func(by string) Address { return Address{IP: ip, Owner: Foreign, Keeper: by} }
-	for name, tc := range map[string]struct {
-		address Address
-		claim   Claim
-		holder  string
-		guestOf string
-		refused bool
-		shared  bool
-	}{
-		"nobody has it":                                 {address: untagged},
-		"only the Service has it":                       {address: untagged, claim: Claim{Holders: []Holder{own}}},
-		"the same namespace":                            {address: untagged, claim: Claim{Holders: []Holder{near}}, holder: "shop/api", shared: true},
-		"another namespace":                             {address: untagged, claim: Claim{Holders: []Holder{far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
-		"shared with the namespace":                     {address: untagged, claim: Claim{Holders: []Holder{open}}, holder: "bank/public", guestOf: "bank", shared: true},
-		"shared with all":                               {address: untagged, claim: Claim{Holders: []Holder{everybody}}, holder: "bank/public", guestOf: "bank", shared: true},
-		"the first one decides":                         {address: untagged, claim: Claim{Holders: []Holder{far, open, own}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
-		"the Service is the first":                      {address: untagged, claim: Claim{Holders: []Holder{own, far}}, shared: true},
-		"the tags decide between those of a namespace":  {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{open, far, own}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
-		"the tags come before who is first in the book": {address: tagged("far", "bank/ledger"), claim: Claim{Holders: []Holder{own, far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
-		"the tags name a Service by its UID alone":      {address: tagged("far", ""), claim: Claim{Holders: []Holder{own, far}}, holder: "bank/ledger", guestOf: "bank", refused: true, shared: true},
-		"the Service's tags, others share it":           {address: mine, claim: Claim{Holders: []Holder{far}}, shared: true},
-		"tags of a Service that is gone":                {address: tagged("gone", "bank/old"), holder: "bank/old", guestOf: "bank", refused: true},
-		"tags of one that is gone, same namespace":      {address: tagged("gone", "shop/old"), holder: "shop/old"},
-		"tags of one that is gone, its guest is there":  {address: tagged("gone", "bank/old"), claim: Claim{Holders: []Holder{guest(near, "bank")}}, holder: "bank/old", guestOf: "bank", refused: true, shared: true},
-		"left to guests":                                {address: tagged("", "bank/old"), claim: Claim{Holders: []Holder{guest(near, "bank")}}, guestOf: "bank", refused: true, shared: true},
-		"left to guests, the owner comes back":          {address: tagged("", "shop/web"), claim: Claim{Holders: []Holder{guest(other, "shop")}}, shared: true},
-		"left to guests, who are gone":                  {address: tagged("", "bank/old")},
-		"guests by their records alone":                 {address: untagged, claim: Claim{Holders: []Holder{guest(near, "bank")}}, guestOf: "bank", refused: true, shared: true},
-		"guests by records, the owner comes back":       {address: untagged, claim: Claim{Holders: []Holder{guest(other, "shop")}}, shared: true},
-		"a guest's sharing counts for nothing":          {address: untagged, claim: Claim{Holders: []Holder{guest(other, "bank")}}, guestOf: "bank", refused: true, shared: true},
-		"tags of another cluster":                       {address: Address{IP: ip, ForeignCluster: true, TaggedUID: "gone", TaggedService: "bank/old"}},
-		"kept for another namespace":                    {address: kept("bank/old"), guestOf: "bank", refused: true},
-		"kept for the namespace":                        {address: kept("shop/old")},
-		"kept for the namespace, a guest has it":        {address: kept("shop/old"), claim: Claim{Holders: []Holder{other}}, shared: true},
-		"kept, and in use since":                        {address: kept("bank/old"), claim: Claim{Holders: []Holder{open}}, holder: "bank/public", guestOf: "bank", shared: true},
-		"reserved for another namespace":                {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "bank"}, guestOf: "bank", refused: true},
-		"reserved for the namespace":                    {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "shop"}},
-		"reserved before a restart":                     {address: untagged, claim: Claim{Reserved: minutes}, refused: true},
-		"reserved, and in use since":                    {address: untagged, claim: Claim{Reserved: minutes, ReservedFor: "bank", Holders: []Holder{near}}, holder: "shop/api", shared: true},
-		"reserved, and kept":                            {address: kept("shop/old"), claim: Claim{Reserved: minutes}},
-		"used only by one that leaves":                  {address: mine, claim: Claim{Holders: []Holder{own, leaving}}},
-		"owned by one that leaves":                      {address: untagged, claim: Claim{Holders: []Holder{leaving}}, holder: "bank/ledger", guestOf: "bank", refused: true},
-		"what was known before is replaced":             {address: Address{IP: ip, Owner: Unknown, Holder: "bank/ledger", GuestOf: "bank", Shared: true, Refusal: &RefusalError{}}},
-	} {
-		a := Actual{Addresses: []Address{tc.address}}
-		a.Consult(someBook{claims: map[string]Claim{ip: tc.claim}}, self)
-		got := a.Addresses[0]
-		assert.Equal(t, tc.holder, got.Holder, name)
-		assert.Equal(t, tc.guestOf, got.GuestOf, name)
-		assert.Equal(t, tc.refused, got.Refusal != nil, name)
-		assert.Equal(t, tc.shared, got.Shared, name)
-		if tc.refused {
-			assert.NotRegexp(t, "bank|blog", got.Refusal.Error(), "%s: nobody is named", name)
-			assert.Equal(t, tc.claim.Reserved > 0, got.Refusal.After > 0, name)
+	cases.Run(t, "testdata/consult.yaml", func(t *testing.T, _ string, c struct {
+		Owner                            Ownership
+		ForeignCluster                   bool
+		TaggedUID, TaggedService, Keeper string
+		Holders                          []string
+		Reserved                         *string
+		Holder, GuestOf                  string
+		Refused, Shared                  bool
+	}) {
+		var claim Claim
+		for _, name := range c.Holders {
+			require.Contains(t, holders, name)
+			claim.Holders = append(claim.Holders, holders[name])
 		}
-	}
+		if c.Reserved != nil {
+			claim.Reserved, claim.ReservedFor = 5*time.Minute, *c.Reserved
+		}
+		address := Address{
+			IP: ip, Owner: cmp.Or(c.Owner, Unknown), ForeignCluster: c.ForeignCluster,
+			TaggedUID: c.TaggedUID, TaggedService: c.TaggedService, Keeper: c.Keeper,
+			// What was known before is replaced.
+			Holder: "bank/ledger", GuestOf: "bank", Shared: true, Refusal: &RefusalError{},
+		}
+
+		a := Actual{Addresses: []Address{address}}
+		a.Consult(someBook{claims: map[string]Claim{ip: claim}}, self)
+
+		got := a.Addresses[0]
+		assert.Equal(t, []any{c.Holder, c.GuestOf, c.Shared}, []any{got.Holder, got.GuestOf, got.Shared})
+		require.Equal(t, c.Refused, got.Refusal != nil)
+		if c.Refused {
+			assert.NotRegexp(t, "bank|blog", got.Refusal.Error(), "nobody is named")
+			assert.Equal(t, c.Reserved != nil, got.Refusal.After > 0)
+		}
+	})
 }

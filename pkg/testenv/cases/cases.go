@@ -13,7 +13,7 @@ import (
 )
 
 // Run runs a parallel subtest for each case of a file. A field that T does not have, and a name that occurs twice, fail the test.
-func Run[T any](t *testing.T, path string, test func(t *testing.T, c T)) {
+func Run[T any](t *testing.T, path string, test func(t *testing.T, name string, c T)) {
 	t.Helper()
 	t.Parallel()
 
@@ -26,7 +26,7 @@ func Run[T any](t *testing.T, path string, test func(t *testing.T, c T)) {
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, c)
+			test(t, name, c)
 		})
 	}
 }
