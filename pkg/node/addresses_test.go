@@ -4,7 +4,9 @@
 package node
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 func TestParseCIDRs(t *testing.T) {
@@ -28,60 +31,56 @@ func TestParseCIDRs(t *testing.T) {
 	}
 }
 
-func TestAddressRules(t *testing.T) {
+func TestAddresses(t *testing.T) {
+	cases.Run(t, "testdata/addresses.yaml", func(t *testing.T, _ string, c struct {
+		VM                 cloudstack.VirtualMachine
+		Internal, External string
+		NodeIP             string
+		Annotations        map[string]string
+		Addresses          []string
+		Want               []string
+		Error              string
+	}) {
+		var rules AddressRules
+		var err error
+		rules.Internal, err = ParseCIDRs(c.Internal)
+		require.NoError(t, err)
+		rules.External, err = ParseCIDRs(c.External)
+		require.NoError(t, err)
+
+		n := newNode("n")
+		if c.NodeIP != "" {
+			provided(c.NodeIP)(n)
+		}
+		for name, value := range c.Annotations {
+			annotation("csccm.io/node-"+name, value)(n)
+		}
+		for _, a := range c.Addresses {
+			kind, ip, _ := strings.Cut(a, " ")
+			address(corev1.NodeAddressType(kind), ip)(n)
+		}
+
+		c.VM.ID = someID
+		assert.Equal(t, c.Want, described(t, c.VM, Options{Node: n, Addresses: rules}))
+		_, err = rules.Of(n, &c.VM)
+		if c.Error == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.Error)
+		}
+	})
+}
+
+func TestAddressesOfManyNICs(t *testing.T) {
 	t.Parallel()
-	vm := cloudstack.VirtualMachine{ID: someID, PublicIP: "203.0.113.7", NICs: []cloudstack.NIC{
-		{Default: true, Type: "Isolated", IPv4: "10.1.1.5", IPv6: "2001:db8:1::5", PublicIP: "203.0.113.7"},
-		{Type: "Isolated", IPv4: "192.168.1.5"},
-		{Type: "Shared", IPv4: "198.51.100.5"},
-	}}
-	for _, c := range []struct {
-		name               string
-		internal, external string
-		node               []nodeOption
-		want               []string
-		err                string
-	}{
-		{name: "no rules", want: []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8:1::5", "InternalIP 192.168.1.5", "ExternalIP 198.51.100.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		{name: "one network", internal: "192.168.0.0/16", want: []string{"InternalIP 192.168.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		{name: "IPv6 first", internal: "::/0,10.0.0.0/8", want: []string{"InternalIP 2001:db8:1::5", "InternalIP 10.1.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		{name: "external", external: "198.51.100.0/24", want: []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8:1::5", "InternalIP 192.168.1.5", "ExternalIP 198.51.100.5", "Hostname n"}},
-		{name: "external, NAT first", external: "203.0.113.0/24,198.51.100.0/24", internal: "10.0.0.0/8", want: []string{"InternalIP 10.1.1.5", "ExternalIP 203.0.113.7", "ExternalIP 198.51.100.5", "Hostname n"}},
-		{name: "the external list wins", external: "192.168.0.0/16", internal: "192.168.0.0/16,10.0.0.0/8", want: []string{"InternalIP 10.1.1.5", "ExternalIP 192.168.1.5", "Hostname n"}},
-		{
-			name: "no address in the networks: the Node keeps its addresses", internal: "172.16.0.0/12", node: []nodeOption{address(corev1.NodeInternalIP, "10.1.1.5")},
-			want: []string{"ExternalIP 203.0.113.7", "InternalIP 10.1.1.5", "Hostname n"},
-		},
-		{
-			name: "annotations win", internal: "10.0.0.0/8", external: "198.51.100.0/24",
-			node: []nodeOption{annotation(AnnotationInternalCIDRs, "192.168.0.0/16"), annotation(AnnotationExternalCIDRs, "")},
-			want: []string{"InternalIP 192.168.1.5", "ExternalIP 203.0.113.7", "Hostname n"},
-		},
-		{
-			name: "an invalid annotation is ignored", internal: "10.0.0.0/8",
-			node: []nodeOption{annotation(AnnotationInternalCIDRs, "office")},
-			want: []string{"InternalIP 10.1.1.5", "ExternalIP 203.0.113.7", "Hostname n"},
-			err:  `annotation csccm.io/node-internal-cidrs: "office" is no network`,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var rules AddressRules
-			var err error
-			rules.Internal, err = ParseCIDRs(c.internal)
-			require.NoError(t, err)
-			rules.External, err = ParseCIDRs(c.external)
-			require.NoError(t, err)
-			n := newNode("n", c.node...)
-			assert.Equal(t, c.want, described(t, vm, Options{Node: n, Addresses: rules}))
-			_, err = rules.Of(n, &vm)
-			if c.err == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.err)
-			}
-		})
+	vm := cloudstack.VirtualMachine{ID: someID}
+	var want []string
+	for i := range 20 {
+		ip := fmt.Sprintf("10.0.%d.1", i)
+		vm.NICs = append(vm.NICs, cloudstack.NIC{DeviceID: i, IPv4: ip, Default: i == 0})
+		want = append(want, "InternalIP "+ip)
 	}
+	assert.Equal(t, append(want, "Hostname n"), described(t, vm, Options{Node: newNode("n")}))
 }
 
 func TestUnlistedNodeIPs(t *testing.T) {

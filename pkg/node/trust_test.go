@@ -120,34 +120,6 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 	}
 }
 
-// Annotations of a Node, which its kubelet may write, choose among the addresses of its VM.
-func TestSecurityAddressesOfTheVM(t *testing.T) {
-	t.Parallel()
-	own := cloudstack.VirtualMachine{ID: someID, Name: "w1", PublicIP: "203.0.113.7", NICs: []cloudstack.NIC{
-		{Default: true, Type: "Isolated", IPv4: "10.1.1.5", IPv6: "2001:db8::5", SecondaryIP: []string{"10.1.1.6"}}, {Type: "Isolated", IPv4: "10.2.1.5"},
-	}}
-	l2 := cloudstack.VirtualMachine{ID: someID, Name: "w1", NICs: []cloudstack.NIC{{Default: true, Type: "L2"}}}
-	all := []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8::5", "InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}
-	for name, c := range map[string]struct {
-		vm   cloudstack.VirtualMachine
-		node []nodeOption
-		want []string
-	}{
-		"the API server's address":                   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.9.9.9"), provided("10.9.9.9")}, all},
-		"the same, and in the status":                {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.9.9.0/24"), address(corev1.NodeInternalIP, "10.9.9.9")}, all},
-		"all addresses are external":                 {own, []nodeOption{annotation(AnnotationExternalCIDRs, "0.0.0.0/0,::/0"), provided("10.9.9.9"), address(corev1.NodeInternalIP, "10.9.9.8")}, []string{"ExternalIP 10.1.1.5", "ExternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "ExternalIP 2001:db8::5", "Hostname n"}},
-		"a choice of the VM's addresses":             {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.2.0.0/16,10.9.9.9")}, []string{"InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		"IPv6 first":                                 {own, []nodeOption{annotation(AnnotationInternalCIDRs, "::/0,10.0.0.0/8")}, []string{"InternalIP 2001:db8::5", "InternalIP 10.1.1.5", "InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
-		"the secondary address that it listens on":   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.1.1.6"), provided("10.1.1.6")}, []string{"InternalIP 10.1.1.6", "ExternalIP 203.0.113.7", "Hostname n"}},
-		"an L2 network: CloudStack knows no address": {l2, []nodeOption{provided("192.168.7.7")}, []string{"InternalIP 192.168.7.7", "Hostname n"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.Equal(t, c.want, described(t, c.vm, Options{Node: newNode("n", c.node...)}))
-		})
-	}
-}
-
 // The second round refuses what the first would have refused, and corrects what the kubelet has written since.
 func TestSecurityAddressesInALaterRound(t *testing.T) {
 	t.Parallel()
