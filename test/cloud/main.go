@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cloud tries csccm on a CloudStack: it makes a domain, networks and VMs of its own there, installs csccm in real
-// clusters of process nodes, runs scenarios, and removes everything again. Without a URL it uses the simulator.
+// Command cloud tests csccm on a CloudStack: it creates a domain, networks and VMs of its own there, installs csccm in
+// real clusters of process nodes, runs scenarios, and removes everything. Without a URL it uses the simulator.
 package main
 
 import (
@@ -49,7 +49,7 @@ type settings struct {
 	out      string
 }
 
-// run is the program. interrupted is called once ^C is to end the program at once.
+// run runs the program. It calls interrupted once a further ^C must end the program at once.
 func run(ctx context.Context, interrupted func(), args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	s, err := parse(args, getenv, stderr)
 	var names []string
@@ -80,7 +80,7 @@ func run(ctx context.Context, interrupted func(), args []string, getenv func(str
 	return exitFailure
 }
 
-// scenarios gets the programs ready, runs the scenarios, cleans up and reports.
+// scenarios builds the programs, runs the scenarios, cleans up and reports.
 func (s *settings) scenarios(ctx context.Context, interrupted func(), names []string, stdout io.Writer) (err error) {
 	defer must.Return(&err)
 	s.Programs = must.Get(testenv.Build(ctx, s.Log))
@@ -88,7 +88,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 	r, err := suite.Start(ctx, s.Options)
 	if err != nil {
 		interrupted()
-		_ = r.Stop(context.WithoutCancel(ctx)) // it has said what is left
+		_ = r.Stop(context.WithoutCancel(ctx)) // it has logged what is left
 		return err
 	}
 	results := r.Scenarios(ctx, names)
@@ -156,7 +156,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	return s, s.credentials(*passwordFile, *keyFile, *secretFile)
 }
 
-// credentials reads the files and refuses what does not fit together.
+// credentials reads the files and rejects combinations of flags that make no sense.
 func (s *settings) credentials(passwordFile, keyFile, secretFile string) (err error) {
 	defer must.Return(&err)
 	read := func(path string) string {

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// log takes what the program says, and calls a function when a line has a text.
+// log collects the program's output and calls a function when a line contains a text.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -47,7 +47,7 @@ func (l *log) String() string {
 
 func none(string) string { return "" }
 
-// TestInterrupted ends a run by ^C while a cluster is up: all that it made is removed.
+// TestInterrupted interrupts a run while a cluster is up: everything that the run created is removed.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	if _, there, err := plane.Cached(t.Context(), plane.Newest); err != nil || testing.Short() || !there {
@@ -83,7 +83,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestUsage: what is wrong is said before anything is started.
+// TestUsage: errors in flags are reported before anything starts.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

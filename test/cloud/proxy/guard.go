@@ -13,36 +13,37 @@ import (
 	"sync"
 )
 
-// Guard judges every call that reaches a cloud which others use too: a call that changes something passes only if all that it
-// names was made by this run. Nothing else confines csccm with a root administrator's credentials, or a run in a user's own account.
+// Guard decides about every call to a cloud that others use, too. It lets a call that changes something pass only if
+// this run created every object that the call names. Nothing else confines csccm when it has a root administrator's
+// credentials, or a run that uses a user's own account.
 type Guard struct {
 	prefix string
 
 	mu      sync.Mutex
 	mine    map[string]bool // ids of the run's objects
 	refused []string
-	// home is the account of a plain user, in which the run makes its objects because it cannot make an account.
+	// home is the account of a plain user, in which the run creates its objects because it cannot create an account.
 	home struct{ account, domainID string }
 }
 
-// NewGuard returns the guard of a run. Names of what it makes start with prefix.
+// NewGuard returns the guard of a run whose objects have names with this prefix.
 func NewGuard(prefix string) *Guard { return &Guard{prefix: prefix, mine: map[string]bool{}} }
 
-// Home lets objects whose name has the prefix be made in an account that is not the run's.
+// Home allows the run to create objects with its prefix in an account that it did not create.
 func (g *Guard) Home(account, domainID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.home.account, g.home.domainID = account, domainID
 }
 
-// Adopt adds an object that an earlier process of this run has made.
+// Adopt adds an object that an earlier process of this run created.
 func (g *Guard) Adopt(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mine[id] = id != ""
 }
 
-// Refused are the calls that were refused.
+// Refused returns the calls that were refused.
 func (g *Guard) Refused() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,7 +61,7 @@ func (g *Guard) Judge(command string, params url.Values) error {
 	return err
 }
 
-// reads reports whether a command changes nothing, nor shows secrets of the user that it names.
+// reads reports whether a command changes nothing and shows no secret of the user that it names.
 func reads(command string) bool {
 	others := []string{"login", "logout", "queryAsyncJobResult", "getUser", "getApiLimit"}
 	changing := []string{"listAndSwitchSamlAccount", "listUserKeys"}
@@ -70,7 +71,8 @@ func reads(command string) bool {
 // The commands that change something and that a run may send; any other is refused. Every parameter that names objects must name objects
 // of the run.
 var (
-	// named commands make an object of a name, which must have the run's prefix. The others must name an object of the run.
+	// named are the commands that create an object with a name, which must have the run's prefix. All other commands
+	// must name an object of the run.
 	named  = strings.Fields(`createDomain createAccount createProject createRole createNetwork createVPC deployVirtualMachine uploadSslCert`)
 	others = strings.Fields(`associateIpAddress createFirewallRule createLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule
 		createLoadBalancer createPortForwardingRule createUser registerUserKeys getUserKeys updateUser deleteUser createRolePermission deleteRole addAccountToProject
@@ -80,8 +82,8 @@ var (
 		deleteFirewallRule updateLoadBalancerRule deleteLoadBalancerRule createLBStickinessPolicy deleteLBStickinessPolicy
 		deleteLoadBalancer assignCertToLoadBalancer removeCertFromLoadBalancer deleteSslCert updatePortForwardingRule
 		deletePortForwardingRule createTags deleteTags`)
-	// free are parameters that may name objects of others, by command: what the cloud offers to all its users, or a default ACL list.
-	// Those without a command name nothing that a call could change.
+	// free are, by command, the parameters that may name objects of others: what the cloud offers to all users, or a
+	// default ACL list. A parameter without a command names nothing that a call could change.
 	free = map[string][]string{
 		"":                      {"zoneid", "serviceofferingid", "templateid", "networkofferingid", "vpcofferingid", "jobid", "customjobid"},
 		"createDomain":          {"parentdomainid"},
@@ -127,13 +129,14 @@ func (g *Guard) judge(command string, params url.Values) error {
 	return nil
 }
 
-// owners are members of an answer's object that say in what it is: an object in something of the run is the run's.
+// owners are the members of an object in an answer that name its container. An object in a container of the run belongs
+// to the run.
 var owners = []string{
 	"domainid", "projectid", "parentdomainid", "networkid", "associatednetworkid", "vpcid", "publicipid", "publicipaddressid", "ipaddressid",
 	"virtualmachineid", "accountid", "aclid", "sourceipaddressnetworkid",
 }
 
-// Learn takes from an answer what is the run's: the object that a call made, and objects in something of the run.
+// Learn adds the run's objects in an answer: the object that a call created, and objects in a container of the run.
 func (g *Guard) Learn(command string, answer any) {
 	known := slices.Contains(named, command) || slices.Contains(others, command)
 	made := known && (strings.HasPrefix(command, "create") || slices.Contains([]string{"associateIpAddress", "deployVirtualMachine", "uploadSslCert"}, command))
@@ -142,7 +145,7 @@ func (g *Guard) Learn(command string, answer any) {
 	g.learn(answer, made)
 }
 
-// learn learns from a part of an answer. made means that the outermost object with an id is what the call has made.
+// learn adds the objects in a part of an answer. made means that the call created the outermost object with an id.
 func (g *Guard) learn(part any, made bool) {
 	switch part := part.(type) {
 	case []any:

@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxy stands between the product and CloudStack. Every call of a run goes through it, also the suite's own: the
-// guard judges it, it is counted, it may be made to fail, and the shape of its answer is compared with what is known.
+// Package proxy is a proxy between the product and CloudStack. All calls of a run, including the suite's own, go
+// through it: the guard checks each call, the proxy counts it and may inject a fault, and it compares the shape of the
+// answer with the known ones.
 package proxy
 
 import (
@@ -37,12 +38,12 @@ import (
 type Options struct {
 	// Upstream is the URL of the CloudStack API.
 	Upstream string
-	// CAFile are PEM certificates that sign the server's; empty means the system's.
+	// CAFile is a file of PEM certificates that sign the server's certificate; empty means those of the system.
 	CAFile string
 	Guard  *Guard
-	// Contract is what answers are compared with; nil compares nothing.
+	// Contract is compared with the answers; nil compares nothing.
 	Contract *shape.Contract
-	// Recorder takes answers with unknown shapes; may be nil.
+	// Recorder records answers with unknown shapes; may be nil.
 	Recorder *shape.Recorder
 }
 
@@ -59,19 +60,19 @@ type Proxy struct {
 	failed  error // the first recording that could not be written
 }
 
-// Who makes calls.
+// Who is the kind of caller.
 const (
 	Suite   = "suite"
 	Product = "product"
 )
 
-// Call is a call that was made.
+// Call is one call to CloudStack.
 type Call struct {
 	Who     string
 	Command string
 	Fault   Fault
 
-	params url.Values // they hold keys, and are not kept
+	params url.Values // not kept: they contain keys
 	after  func()     // runs once CloudStack has answered, before the caller learns of it
 }
 
@@ -130,13 +131,13 @@ func (p *Proxy) Stop() error {
 	return p.failed
 }
 
-// serve passes one call on.
+// serve forwards one call.
 func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	err = errors.Join(err, r.ParseForm())
 	for name, values := range r.Form {
-		if len(values) > 1 { // the guard and CloudStack would perhaps not read the same one
+		if len(values) > 1 { // the guard and CloudStack might read different ones
 			err = errors.New(name + " is there twice")
 		}
 	}
@@ -163,7 +164,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 		cut()
 	case None, LoseAnswer: // CloudStack does its work
 	}
-	// What CloudStack has done is to be learnt, also when the caller does not wait for it.
+	// Learn what CloudStack has done even if the caller does not wait for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), upstreamLimit)
 	defer cancel()
 	p.upstream.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callKey{}, call)))
@@ -172,7 +173,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 // callKey is the key of a request's call in its context.
 type callKey struct{}
 
-// answered takes CloudStack's answer to a call before the caller gets it. An error means that the answer is lost.
+// answered processes CloudStack's answer to a call before the caller gets it. With an error, the caller gets no answer.
 func (p *Proxy) answered(resp *http.Response) error {
 	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
 	body, err := io.ReadAll(resp.Body)
@@ -180,7 +181,7 @@ func (p *Proxy) answered(resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	// Cookies for https alone would not come back over this proxy's http.
+	// A browser would not send cookies for https only over this proxy's http.
 	for i, c := range resp.Header["Set-Cookie"] {
 		resp.Header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)
 	}
@@ -197,7 +198,7 @@ func (p *Proxy) answered(resp *http.Response) error {
 	return nil
 }
 
-// learn tells guard and contract of an answer.
+// learn passes an answer to the guard and the contract.
 func (p *Proxy) learn(call *Call, resp *http.Response, content any) {
 	if resp.StatusCode == http.StatusOK {
 		p.o.Guard.Learn(call.Command, content)
@@ -235,36 +236,36 @@ func (p *Proxy) note(c *Call) {
 	p.calls = append(p.calls, Call{Who: c.Who, Command: c.Command, Fault: c.Fault})
 }
 
-// Mark returns the point that has been reached.
+// Mark returns the current point in the sequence.
 func (p *Proxy) Mark() Mark {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Mark(len(p.calls))
 }
 
-// Since returns the product's calls since a point.
+// Since returns the product's calls after a point.
 func (p *Proxy) Since(m Mark) Calls {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.calls[m:]), func(c Call) bool { return c.Who != Product })
 }
 
-// Unknown returns the shapes that no recording has, in the order in which they came.
+// Unknown returns the shapes that no recording has, in the order in which they were seen.
 func (p *Proxy) Unknown() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.unknown)
 }
 
-// Calls are calls in their order.
+// Calls is a sequence of calls.
 type Calls []Call
 
-// WithoutPolls leaves out questions about jobs.
+// WithoutPolls returns the calls without queries for jobs.
 func (c Calls) WithoutPolls() Calls {
 	return slices.DeleteFunc(slices.Clone(c), func(c Call) bool { return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs" })
 }
 
-// String is the counts by command, the highest first.
+// String returns the counts by command, the highest first.
 func (c Calls) String() string {
 	counts := map[string]int{}
 	for i := range c {
@@ -277,7 +278,7 @@ func (c Calls) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Fault is what happens to a call.
+// Fault is a fault that the proxy injects into a call.
 type Fault int
 
 // The faults.
@@ -285,13 +286,14 @@ const (
 	None Fault = iota
 	// FailBefore answers 530 in place of CloudStack.
 	FailBefore
-	// CutBefore ends the connection, and CloudStack does not see the call.
+	// CutBefore closes the connection; CloudStack does not get the call.
 	CutBefore
-	// LoseAnswer ends the connection after CloudStack has done its work.
+	// LoseAnswer closes the connection after CloudStack has answered.
 	LoseAnswer
 )
 
-// SetFault asks f about each call of the product, one at a time, until the function that it returns is called.
+// SetFault makes f choose the fault of each call of the product, one call at a time, until the returned function is
+// called.
 func (p *Proxy) SetFault(f func(*Call) Fault) (undo func()) {
 	var one sync.Mutex
 	locked := func(c *Call) Fault {
@@ -303,7 +305,8 @@ func (p *Proxy) SetFault(f func(*Call) Fault) (undo func()) {
 	return func() { p.fault.Store(nil) }
 }
 
-// Random lets shares of the calls fail, and of the answers be lost. The sequence is the same for the same seed.
+// Random returns a function that fails one share of the calls and loses the answers of another. A seed always gives the
+// same sequence.
 func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 	r := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for the same seed
 	return func(*Call) Fault {
@@ -317,8 +320,9 @@ func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 	}
 }
 
-// CrashAt loses the answer of the k-th call (from 1), or of the k-th that changes something unless every is set, and calls crash
-// with its command before the caller learns that its connection has ended. Calls after it are not passed on: whoever crashed makes none.
+// CrashAt loses the answer of the k-th call (from 1), or without every of the k-th call that changes something. It
+// calls crash with the command before the caller learns that its connection has closed. Later calls are not forwarded,
+// because a crashed process makes none.
 func CrashAt(k int, every bool, crash func(at string)) func(*Call) Fault {
 	n := 0
 	return func(c *Call) Fault {

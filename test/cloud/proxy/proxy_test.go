@@ -63,7 +63,7 @@ func post(ctx context.Context, to string, pairs ...string) (*http.Response, stri
 	return resp, string(body), err
 }
 
-// TestForeignObjectsAreNotReached: the guard answers in place of CloudStack, which never sees the call.
+// TestForeignObjectsAreNotReached: the guard answers in place of CloudStack, which does not get the call.
 func TestForeignObjectsAreNotReached(t *testing.T) {
 	t.Parallel()
 	s, reached := upstream(t)
@@ -98,7 +98,7 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	assert.Len(t, p.Since(0), 4)
 }
 
-// TestFaults: a call that fails is not passed on; one whose answer is lost is, and what it made is known all the same.
+// TestFaults: a call that fails is not forwarded. A call whose answer is lost is, and the guard knows what it created.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	s, reached := upstream(t)
@@ -153,7 +153,7 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-// learned is a guard that has seen what a run makes.
+// learned returns a guard that has seen the answers of a run.
 func learned(t *testing.T) *Guard {
 	t.Helper()
 	g := NewGuard(run)
@@ -173,7 +173,7 @@ func learned(t *testing.T) *Guard {
 	return g
 }
 
-// TestGuardRefusesForeignObjects tries what a mistake of the suite or of the product could send.
+// TestGuardRefusesForeignObjects tries calls that a bug in the suite or in the product could make.
 func TestGuardRefusesForeignObjects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -220,7 +220,8 @@ func TestGuardRefusesForeignObjects(t *testing.T) {
 	}
 }
 
-// TestGuardOfAPlainUser: without an account of its own the run makes objects with its prefix in the user's, and nothing else there is touched.
+// TestGuardOfAPlainUser: a run without an account of its own creates objects with its prefix in the user's account, and
+// changes nothing else there.
 func TestGuardOfAPlainUser(t *testing.T) {
 	t.Parallel()
 	g := NewGuard(run)

@@ -23,10 +23,10 @@ import (
 type Recorder struct {
 	dir   string
 	count map[string]int
-	seen  map[*regexp.Regexp]map[string]string // what a text was replaced by: what is the same in two answers stays the same
+	seen  map[*regexp.Regexp]map[string]string // replacements by text: equal texts in two answers stay equal
 }
 
-// NewRecorder writes to a folder, which it makes.
+// NewRecorder returns a recorder that writes to a folder, which it creates.
 func NewRecorder(dir string) (*Recorder, error) {
 	return &Recorder{dir: dir, count: map[string]int{}, seen: map[*regexp.Regexp]map[string]string{}}, os.MkdirAll(dir, 0o750)
 }
@@ -49,7 +49,7 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 	for k, v := range params {
 		p[k] = strings.Join(v, ",")
 	}
-	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} { // as the recordings that there are
+	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} { // like the existing recordings
 		delete(p, k)
 	}
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
@@ -68,7 +68,8 @@ var (
 	// keyLike are values of the length and kind of API keys, wherever they stand.
 	keyLike = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
 
-	// secrets are the members and parameters that are never written, places name the operator's machines and places.
+	// secrets are the members and parameters that are never written; places are those with names of the operator's
+	// machines and sites.
 	secrets = strings.Fields(`apikey secretkey signature sessionkey password privatekey userapikey certificate certchain jsessionid username email
 		sshkey userdata publickey`)
 	places = strings.Fields("zonename hostname podname clustername instancename domain domainpath domainname networkdomain firstname lastname")
@@ -76,7 +77,8 @@ var (
 
 const redacted = "REDACTED"
 
-// clean returns a copy of a JSON value without ids, addresses, secrets and names of places; key is its member's name.
+// clean returns a copy of a JSON value without ids, addresses, secrets and names of sites; key is the name of its
+// member.
 func (r *Recorder) clean(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -112,7 +114,7 @@ func (r *Recorder) clean(key string, v any) any {
 	return s
 }
 
-// replace replaces what matches by numbers in a format: masks, and what is no address, stay.
+// replace replaces each match by a number in a format. It keeps netmasks, and matches that are no addresses.
 func (r *Recorder) replace(what *regexp.Regexp, s, format string) string {
 	if r.seen[what] == nil {
 		r.seen[what] = map[string]string{}

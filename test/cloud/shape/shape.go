@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shape compares the shape of a server's answers - members and their types - with what the simulator gives. The
-// simulator answers the recorded calls of pkg/simulator/testdata/golden as the recorded server did, which its own tests
-// prove, so the recordings are the contract.
+// Package shape compares the shape of a server's answers, which is their members and types, with the shape of the
+// simulator's answers. The simulator's own tests prove that it answers the calls in pkg/simulator/testdata/golden like
+// the recorded server, so these recordings are the contract.
 package shape
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// errorOf is the name under which all refusals are: they look the same for every command.
+// errorOf is the name for all errors: they have the same shape for every command.
 const errorOf = "any refusal"
 
 // freeKeys are objects whose members are named by users or by the configuration.
@@ -40,15 +40,16 @@ func (t types) add(command, path, kind string) bool {
 	return true
 }
 
-// Contract is the members that are known, with their types.
+// Contract holds the known members and their types.
 type Contract struct{ known, learned types }
 
-// simulatorShapes is what the simulator gives beyond the recordings, as a run of the suite against it has seen.
+// simulatorShapes are shapes of the simulator that no recording has, as a run of the suite against it saw them.
 //
 //go:embed simulator.json
 var simulatorShapes []byte
 
-// Load makes a contract of folders of recordings, and with simulator also of what the simulator gives where nothing was recorded.
+// Load returns the contract of folders of recordings. With simulator it also contains the simulator's shapes where
+// nothing was recorded.
 func Load(simulator bool, dirs ...string) (_ *Contract, err error) {
 	defer must.Return(&err)
 	c := &Contract{types{}, types{}}
@@ -68,15 +69,15 @@ func Load(simulator bool, dirs ...string) (_ *Contract, err error) {
 	return c, nil
 }
 
-// Save writes what Check has learned, as simulator.json has it.
+// Save writes what Check has learned in the format of simulator.json.
 func (c *Contract) Save(path string) (err error) {
 	defer must.Return(&err)
 	text := must.Get(json.MarshalIndent(c.learned, "", " "))
 	return os.WriteFile(path, append(text, '\n'), 0o644) // #nosec G306 -- a file of the checkout
 }
 
-// Check returns what of an answer the contract does not have, and adds it. A command that was never recorded is one difference, as
-// is a member with all that is in it.
+// Check returns the members of an answer that the contract does not have, and adds them to it. A command that was never
+// recorded is one difference; so is a member with all its children.
 func (c *Contract) Check(command string, answer any) (unknown []string) {
 	var reported []string // prefixes
 	each(command, answer, func(command, path, kind string) {
@@ -100,7 +101,8 @@ func (c *Contract) Check(command string, answer any) (unknown []string) {
 	return unknown
 }
 
-// each calls f for each member of an answer, parents first. The wrapper's name is left out: it follows from the command.
+// each calls f for each member of an answer, parents first. It omits the name of the wrapper, which follows from the
+// command.
 func each(command string, answer any, f func(command, path, kind string)) {
 	envelope, ok := answer.(map[string]any)
 	if !ok {
@@ -140,7 +142,7 @@ func walk(command, path string, v any, f func(command, path, kind string)) {
 	}
 }
 
-// job is about the result of a job, whose shape is that of the command that the job belongs to.
+// job visits the result of a job, which has the shape of the command that started the job.
 func job(command, path string, v map[string]any, f func(command, path, kind string)) {
 	result := v["jobresult"]
 	f(command, join(path, "jobresult"), kindOf(result))

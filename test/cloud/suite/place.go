@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// The places that a cluster can be in.
+// The kinds of network in which a cluster can be.
 const (
 	isolated = "isolated network"
 	vpc      = "VPC tier"
@@ -52,7 +52,7 @@ const nodesOfPlace = 3
 // nodeGrace is how long a node may miss its heartbeats on a busy machine.
 const nodeGrace = 25 * time.Second
 
-// at returns a place, which is made when it is first asked for.
+// at returns a place. It creates the place on first use.
 func (r *Run) at(ctx context.Context, kind string) *place {
 	p := r.places[kind]
 	if p == nil {
@@ -98,11 +98,11 @@ func (p *place) join(ctx context.Context, cluster *testenv.Cluster, vms ...world
 	}
 }
 
-// makeNetwork makes the network and the VMs.
+// makeNetwork creates the network and the VMs.
 func (p *place) makeNetwork(ctx context.Context) {
 	w, short := p.world, map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
 	switch p.kind {
-	case vpc: // with a tier, which has an ACL list of its own
+	case vpc: // with a tier, which has its own ACL list
 		p.vpcID = w.New(ctx, "createVPC", short, world.Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
 		p.aclID = w.ACLList(ctx, short+"-acl", p.vpcID)
 		p.networkName = short + "-tier"
@@ -122,7 +122,7 @@ func (p *place) makeNetwork(ctx context.Context) {
 	p.vms = w.VMs(ctx, p.projectID, p.networkID, names...)
 }
 
-// names are those of the nodes, sorted.
+// names returns the names of the nodes, sorted.
 func (p *place) names() []string {
 	var all []string
 	for _, vm := range p.vms {
@@ -148,13 +148,13 @@ const (
 	shutdown     = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// csccm runs the command line tool without a terminal. Another exit code than 0 ends the scenario.
+// csccm runs csccm without a terminal. An exit code other than 0 ends the scenario.
 func (e *env) csccm(args ...string) {
 	out, code := e.csccmCode(args...)
 	must.Be(code == 0, "csccm %s ended with %d:\n%s", args[0], code, tail(out, 25))
 }
 
-// csccmCode is csccm where the exit code is looked at.
+// csccmCode is like csccm but returns the exit code.
 func (e *env) csccmCode(args ...string) (out string, code int) {
 	cmd := exec.CommandContext(e.ctx, e.Programs.CLI, args...) // #nosec G204 -- the product, with arguments of this suite
 	cmd.Env = []string{"KUBECONFIG=" + e.cluster.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + e.dir}
@@ -174,14 +174,14 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// secretFile writes a secret where csccm reads it; the folder goes with the run.
+// secretFile writes a secret for csccm to a file in the run's folder, which is removed with the run.
 func (p *place) secretFile(name, text string) string {
 	path := filepath.Join(p.home, name)
 	must.OK(os.WriteFile(path, []byte(text+"\n"), 0o600))
 	return path
 }
 
-// How a cluster gets its controller.
+// Ways to install the controller in a cluster.
 const (
 	byRoot        = "root administrator"
 	byDomainAdmin = "domain administrator"
@@ -204,7 +204,7 @@ func (e *env) install(how string, more ...string) {
 	e.initialized(e.names()...)
 }
 
-// login are the flags of a way to give credentials.
+// login returns the flags for a kind of credentials.
 func (p *place) login(how string) []string {
 	w := p.world
 	if how == byKeys || !w.Root {
@@ -223,7 +223,7 @@ func (p *place) login(how string) []string {
 	return append(p.adminFlags(who), account...)
 }
 
-// adminFlags are the flags of an administrator's keys or login.
+// adminFlags returns the flags for an administrator's keys or login.
 func (p *place) adminFlags(who world.Credentials) []string {
 	if who.APIKey != "" {
 		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file", p.secretFile("admin-secret.key", who.SecretKey)}
@@ -240,7 +240,7 @@ func (e *env) uninstall(more ...string) {
 	e.installed = false
 }
 
-// until waits until try does not fail.
+// until retries try until it succeeds.
 func (e *env) until(what string, try func()) {
 	limit := stepLimit
 	if e.simulator != nil {

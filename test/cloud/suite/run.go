@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suite runs the product against a CloudStack, as its users do: csccm as a program, Kubernetes' API, and a real
-// control plane with process nodes. CloudStack is reached through the suite's proxy.
+// Package suite tests the product on a CloudStack as users run it: csccm as a program, Kubernetes' API, and a real
+// control plane with process nodes. All calls to CloudStack go through the suite's proxy.
 package suite
 
 import (
@@ -37,20 +37,20 @@ type Options struct {
 	Zone   string
 	// Record is a folder for answers with unknown shapes; empty writes none.
 	Record string
-	// Shapes is the file that takes the shapes which a simulator gives and no recording has.
+	// Shapes is the file to which shapes of the simulator are written that no recording has.
 	Shapes string
 	// JournalDir is the folder of journals.
 	JournalDir string
 	// Profile is how long a simulator's calls take.
 	Profile string
-	// Version is the release of CloudStack that a simulator plays; empty: the newest.
+	// Version is the CloudStack release that the simulator simulates; empty means the newest.
 	Version string
 	// Keep leaves everything in the cloud at the end.
 	Keep bool
 	Log  io.Writer
 }
 
-// Run is a run at work.
+// Run is a run in progress.
 type Run struct {
 	Options
 	id      string
@@ -70,10 +70,11 @@ type Run struct {
 	mu sync.Mutex
 }
 
-// simulatorLogin is that of a simulator's administrator.
+// simulatorLogin is the login of the simulator's administrator.
 var simulatorLogin = world.Credentials{User: "admin", Password: "password"}
 
-// Start looks at the cloud and makes the run's domain and account. Whatever it returns must be stopped.
+// Start inspects the cloud and creates the run's domain and account. The caller must stop the returned run, also after
+// an error.
 func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
 	r.guard = proxy.NewGuard(world.PrefixOf(r.id))
@@ -83,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 		if r.URL == "" { // a CloudStack right after its installation
 			fresh := simulator.FreshWorld()
 			fresh.Version = r.Version
-			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
+			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives this call
 			r.URL, r.Who = r.simulator.URL, simulatorLogin
 		}
 		r.startProxy(ctx)
@@ -109,7 +110,7 @@ func (r *Run) startProxy(ctx context.Context) {
 	r.productURL = must.Get(r.proxy.Listen(ctx, proxy.Product))
 }
 
-// Cloud says what the run works on.
+// Cloud describes the cloud in which the run takes place.
 func (r *Run) Cloud() string {
 	if r.simulator != nil {
 		return "the simulator"
@@ -124,7 +125,7 @@ func (r *Run) Say(format string, a ...any) {
 	_, _ = fmt.Fprintf(r.Log, "%6.1fs  %s\n", time.Since(r.started).Seconds(), fmt.Sprintf(format, a...))
 }
 
-// Stop ends the clusters and removes all that the run has made. The context must not be the one that ^C ended.
+// Stop stops the clusters and removes everything that the run created. The context must not be the one that ^C cancels.
 func (r *Run) Stop(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, p := range r.places {
@@ -168,7 +169,7 @@ func (r *Run) clean(ctx context.Context) (err error) {
 	if r.simulator == nil {
 		return nil
 	}
-	// In a simulator was only this run: it is as it was before.
+	// Only this run used the simulator, so it must be as it was before.
 	for _, l := range [][2]string{
 		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listLoadBalancerRules", "loadbalancerrule"},
 		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
@@ -181,7 +182,7 @@ func (r *Run) clean(ctx context.Context) (err error) {
 	return nil
 }
 
-// Report is what the run found; left is what Stop returned.
+// Report returns the results of the run; left is the error of Stop.
 func (r *Run) Report(results []Result, left error) *Report {
 	return &Report{
 		Cloud: r.Cloud(), Version: r.world.Offers.Version, Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started),
@@ -189,7 +190,7 @@ func (r *Run) Report(results []Result, left error) *Report {
 	}
 }
 
-// The verdicts. What cannot be done on a cloud is not passed.
+// The verdicts. A scenario that the cloud does not support is not passed.
 const (
 	passed = "ok"
 	failed = "**failed**"
@@ -203,13 +204,13 @@ type Result struct {
 	Took    time.Duration
 	// Calls are those of the product.
 	Calls int
-	// Seen is a note, the reason why it cannot be done here, or what went wrong.
+	// Seen is a note of the scenario, the reason why it is not supported here, or its error.
 	Seen string
 }
 
 // Report of a run.
 type Report struct {
-	// Cloud, Version and Kubernetes say what was tested on.
+	// Cloud, Version and Kubernetes describe the environment.
 	Cloud, Version, Kubernetes string
 	Took                       time.Duration
 	Results                    []Result
@@ -217,7 +218,7 @@ type Report struct {
 	Unknown []string
 	// Refused are the calls that the guard stopped.
 	Refused []string
-	// Left is why something may be left in the cloud.
+	// Left says why objects may remain in the cloud.
 	Left error
 }
 
@@ -231,12 +232,12 @@ func (r *Report) count(verdict string) (n int) {
 	return n
 }
 
-// OK reports whether nothing failed, something passed, the guard had nothing to refuse and nothing is left.
+// OK reports whether nothing failed, at least one scenario passed, the guard refused no call, and nothing is left.
 func (r *Report) OK() bool {
 	return r.count(failed) == 0 && r.count(passed) > 0 && len(r.Refused) == 0 && r.Left == nil
 }
 
-// Markdown returns the report as a page's part.
+// Markdown returns the report as a section of a page.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, CloudStack %s, Kubernetes %s: %d passed, %d failed, %d cannot be done here, in %s.\n\n", //nolint:dupword // a sentence
@@ -259,10 +260,10 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// AllRuns are all runs that the cloud shows, for Clean.
+// AllRuns makes Clean remove the objects of all runs that it finds in the cloud.
 const AllRuns = "all"
 
-// Clean removes what runs have left in a cloud: those that journals name for "", one run, or AllRuns.
+// Clean removes the objects that runs left in a cloud: "" means the runs with a journal, otherwise one run or AllRuns.
 func Clean(ctx context.Context, o Options, which string) (err error) {
 	defer must.Return(&err)
 	journals := must.Get(world.Journals(o.JournalDir))
@@ -276,7 +277,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 			must.OK(os.RemoveAll(j.Dir))
 		}
 	}
-	// Looking for runs changes nothing, so the guard of no run lets it pass.
+	// Listing runs changes nothing, so the guard does not need to know a run.
 	must.OK(o.through(ctx, "none00", func(c *world.Cleaner) { there = world.Runs(ctx, c.API) }))
 	switch which {
 	case "":
@@ -307,7 +308,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 	return errors.Join(errs...)
 }
 
-// through does something behind the proxy and guard of a run.
+// through runs a function with access through the proxy and the guard of a run.
 func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner)) error {
 	g := proxy.NewGuard(world.PrefixOf(run))
 	err := must.Catch(func() {

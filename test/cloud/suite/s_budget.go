@@ -16,13 +16,13 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// budgetPorts is N of the budgets.
+// budgetPorts is the number of ports in the budgets.
 const budgetPorts = 10
 
-// quiet is how long no call comes when the controller has nothing to do.
+// quiet is the time without calls after which the controller counts as idle.
 const quiet = time.Second
 
-// idle waits until nobody makes a call for a while.
+// idle waits until the controller has made no call for a while.
 func (e *env) idle() {
 	last, since := proxy.Mark(-1), time.Now()
 	e.until("the controller to be idle", func() {
@@ -33,8 +33,8 @@ func (e *env) idle() {
 	})
 }
 
-// spent does something while the controller has nothing else to do and waits until it has nothing to do again. It returns the
-// product's calls and the time until done.
+// spent runs a function while the controller is idle and waits until it is idle again. It returns the product's calls
+// and the time until done succeeded.
 func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	mark, begun := e.proxy.Mark(), time.Now()
 	do()
@@ -43,7 +43,7 @@ func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	return e.proxy.Since(mark).WithoutPolls(), took
 }
 
-// budgets goes through the life of a Service of 10 ports, and counts.
+// budgets counts the calls in the life of a Service with 10 ports.
 func budgets(e *env) string {
 	var numbers []string
 	for i := range budgetPorts {
@@ -51,7 +51,7 @@ func budgets(e *env) string {
 	}
 	all := strings.Join(numbers, ",")
 	ip := ""
-	// exclude keeps a node from serving, or without a value lets it serve again.
+	// exclude excludes a node from load balancers; without a value it includes the node again.
 	exclude := func(value string, serving []string) {
 		e.label(e.names()[0], corev1.LabelNodeExcludeBalancers, value)
 		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, all, serving) })
@@ -59,8 +59,8 @@ func budgets(e *env) string {
 	// Networks are read once in ten minutes, for all Services.
 	e.served("first")
 	e.idle()
-	create, remove := 6+2*budgetPorts, 5 // the address is read once more before it is released
-	create++                             // one list that shows the outcome of all jobs, in place of a result for each
+	create, remove := 6+2*budgetPorts, 5 // the address is read again before it is released
+	create++                             // one list with the outcome of all jobs, instead of a result for each job
 	if e.vpcID != "" {                   // the tier's ACL list is read, too
 		create, remove = create+2, remove+1
 	}
@@ -85,8 +85,9 @@ func budgets(e *env) string {
 	return strings.Join(seen, "; ")
 }
 
-// byHand does what the Service needs in the fastest way that is known: rules and members are submitted ahead, one after the
-// other, and waited for together; then one firewall rule or ACL item for all ports; the release of the address removes them.
+// byHand creates what the Service needs in the fastest known way. It submits rules and members one after the other and
+// waits for all of them together; then it creates one firewall rule or ACL item for all ports. Releasing the address
+// removes them.
 func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 	user, begun := e.world.User, time.Now()
 	ip, id := e.acquire()
@@ -118,7 +119,7 @@ func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 	return created, time.Since(begun)
 }
 
-// vmIDs are the ids of the nodes' VMs, with commas.
+// vmIDs returns the ids of the nodes' VMs, separated by commas.
 func (p *place) vmIDs() string {
 	var ids []string
 	for _, vm := range p.vms {

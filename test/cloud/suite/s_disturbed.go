@@ -27,11 +27,11 @@ const (
 	faultServices = 8
 	faultSeed     = 16
 	faultShare    = 0.1
-	// faultLimit is the time in which all Services are served.
+	// faultLimit is the time within which all Services must be served.
 	faultLimit = 2 * time.Minute
 )
 
-// faults serves Services while calls fail, then removes them.
+// faults creates and deletes Services while calls fail.
 func faults(e *env) string {
 	undo := e.proxy.SetFault(proxy.Random(faultSeed, faultShare, faultShare))
 	defer undo()
@@ -61,14 +61,15 @@ func faults(e *env) string {
 		faultServices, took.Seconds(), addresses, bad, removed.Seconds())
 }
 
-// isServed checks that a Service is served at these ports by all nodes.
+// isServed checks that all nodes serve a Service at these ports.
 func (e *env) isServed(name, ports string) {
 	in := e.ingress(name)
 	must.Be(len(in) > 0, "no address yet")
 	complete(e.rules(in[0].IP), ports, e.names())
 }
 
-// nothingStranded looks for addresses that no usual list shows: those whose acquisition or release did not end.
+// nothingStranded checks that no address is left that ordinary lists do not show: one whose acquisition or release did
+// not end.
 func (e *env) nothingStranded() {
 	for _, state := range []string{"Allocating", "Releasing"} {
 		params := world.Params{"allocatedonly": "false", "state": state}.Set("projectid", e.projectID).Flag("listall", e.projectID == "")
@@ -79,16 +80,16 @@ func (e *env) nothingStranded() {
 	}
 }
 
-// damage is one change by others, and what is right when it is repaired.
+// damage is a change by others and the check that it was repaired.
 type damage struct {
 	what     string
 	do, well func()
 }
 
-// driftPorts are those of the Service: each has a damage of its own.
+// driftPorts are the ports of the Service: each gets a damage of its own.
 const driftPorts = "80,443,8443,9000"
 
-// drift damages a served Service in all ways at once, then in what cannot be told apart from the others, and waits for the repair.
+// drift damages a served Service in rounds, with all damages of a round at once, and waits for the repairs.
 func drift(e *env) string {
 	e.cleanup(func() { e.csccm("upgrade", "--yes", "--set", "driftPeriod=") })
 	e.csccm("upgrade", "--yes", "--set", "driftPeriod=10s")
@@ -114,9 +115,10 @@ func drift(e *env) string {
 	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", ")
 }
 
-// damages are rounds of damages. The last one releases the Service's address behind its back: it gets another one.
+// damages returns the rounds of damages. The last one releases the Service's address, so that the Service gets a new
+// one.
 func (e *env) damages(ip string) [][]damage {
-	// onRule makes a call about the rule of a port.
+	// onRule makes a call for the rule of a port.
 	onRule := func(what, port, command string, params world.Params) damage {
 		return damage{what, func() {
 			params["id"] = e.rules(ip)[port].ID
@@ -151,7 +153,7 @@ func (e *env) damages(ip string) [][]damage {
 		}}), released}
 	}
 	old := e.aclID
-	e.served("forwarded", "7000", "mode=direct", "direct-spread=1") // only what is forwarded passes the tier's ACL list
+	e.served("forwarded", "7000", "mode=direct", "direct-spread=1") // only forwarded traffic passes the tier's ACL list
 	return [][]damage{append(all, damage{"ACL item deleted", func() {
 		items := e.acl(e.aclID)
 		must.Be(len(items) > 0, "no item lets anybody in")
@@ -168,11 +170,11 @@ func (e *env) damages(ip string) [][]damage {
 	}}}, released}
 }
 
-// aclOpen checks that the tier's list lets annotation.Anyone reach the ports of the Service that is forwarded.
+// aclOpen checks that the tier's list lets every client reach the forwarded ports of the Service.
 func (e *env) aclOpen() {
 	items := e.acl(e.aclID)
 	for _, p := range e.get("forwarded").Spec.Ports {
-		// CloudStack's ACL is for the public port or for the node port, as the controller has it: either is enough here.
+		// The controller opens the public port or the node port in the ACL: either is enough here.
 		open := slices.ContainsFunc(items, func(i cloudstack.NetworkACL) bool {
 			return i.StartPort <= int(p.NodePort) && int(p.NodePort) <= i.EndPort || i.StartPort <= int(p.Port) && int(p.Port) <= i.EndPort
 		})
@@ -180,14 +182,15 @@ func (e *env) aclOpen() {
 	}
 }
 
-// mostCrashPoints ends a search for the last call that changes something.
+// mostCrashPoints bounds the search for the last call that changes something.
 const mostCrashPoints = 40
 
-// deletionCalls are the calls of a deletion: a single one changes something, so the controller is killed at each of them.
+// deletionCalls is the number of calls of a deletion. Only one of them changes something, so the controller is killed
+// at every call.
 const deletionCalls = 4
 
-// crashPoints creates and deletes a Service again and again. The controller is killed when CloudStack has done the k-th call
-// of its work that changes something, or the k-th call of a deletion; a new one finishes it.
+// crashPoints creates and deletes a Service repeatedly. Each time the controller is killed when CloudStack has executed
+// the k-th call that changes something, or the k-th call of a deletion; a new controller must finish the work.
 func crashPoints(e *env) string {
 	alone := e.byItself()
 	before := len(e.addresses())
@@ -227,8 +230,8 @@ func crashPoints(e *env) string {
 	return fmt.Sprintf("%d crash points of a creation, %d of a deletion, each finished by the next process", points["creation"], points["deletion"])
 }
 
-// byItself is the controller's program as a process of this machine, in the place of its Pods: it can be killed at once, and
-// its next life does not wait for a lease.
+// byItself is the controller as a process on this machine in place of its Pods: it can be killed at once, and does not
+// wait for a lease when it starts again.
 type byItself struct {
 	*env
 	config  string // its cloud-config
@@ -236,7 +239,7 @@ type byItself struct {
 	process *child.Process
 }
 
-// byItself ends the controller's Pods and starts the program; the end of the scenario brings the Pods back.
+// byItself stops the controller's Pods and starts the process; at the end of the scenario the Pods start again.
 func (e *env) byItself() *byItself {
 	b := &byItself{env: e, config: filepath.Join(e.home, "cloud-config"), log: filepath.Join(e.home, "controller.log")}
 	secret := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName, metav1.GetOptions{}))
@@ -267,8 +270,8 @@ func (b *byItself) kill() {
 	}
 }
 
-// crash kills the program at the k-th call, or at the k-th that changes something unless every is set, after work has begun, and
-// starts it again. It reports whether there was such a call. done waits for the end of the work.
+// crash kills the process at the k-th call, or without every at the k-th call that changes something, after work has
+// begun, and starts it again. It reports whether there was such a call. done waits until the work is finished.
 func (b *byItself) crash(k int, every bool, begin, done func()) (crashed bool) {
 	dead := make(chan string, 1)
 	undo := b.proxy.SetFault(proxy.CrashAt(k, every, func(at string) { b.kill(); dead <- at }))

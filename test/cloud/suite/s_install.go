@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// installBy installs with one kind of credentials; the doctor has nothing to find afterwards.
+// installBy installs with one kind of credentials; afterwards doctor must find no problem.
 func installBy(how string) func(*env) string {
 	return func(e *env) string {
 		e.install(how)
@@ -33,7 +33,7 @@ func installBy(how string) func(*env) string {
 	}
 }
 
-// uninstalled removes the controller; Services must be gone before.
+// uninstalled uninstalls the controller, which requires that no Service is left.
 func uninstalled(e *env) string {
 	e.served("web")
 	out, code := e.csccmCode("uninstall", "--yes", "--delete-secret")
@@ -44,7 +44,8 @@ func uninstalled(e *env) string {
 	return "refused while a Service exists; then nothing is left in the cluster"
 }
 
-// orphans uninstalls with a load balancer in place and deletes its Service; the controller of the next install removes what is left.
+// orphans uninstalls while a load balancer exists and deletes its Service; the controller of the next install removes
+// the leftovers.
 func orphans(e *env) string {
 	ip := e.served("web")
 	e.uninstall("--orphan-load-balancers")
@@ -57,7 +58,8 @@ func orphans(e *env) string {
 	return "the address and its rules were removed after two rounds"
 }
 
-// rotateKeys rotates twice; the keys of before are revoked, and the controller works on. Installing the same again changes nothing.
+// rotateKeys rotates the keys twice: the old keys are revoked and the controller keeps working. Installing again with
+// the same values changes nothing.
 func rotateKeys(e *env) string {
 	can(e.installedBy != byKeys, "the controller has the keys of the suite's own user")
 	for i := range 2 {
@@ -79,14 +81,14 @@ func rotateKeys(e *env) string {
 	return "twice; old keys refused, Services made with the new ones; the same install again keeps them"
 }
 
-// keysInSecret are the controller's.
+// keysInSecret returns the controller's keys.
 func (e *env) keysInSecret() world.Credentials {
 	s := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName, metav1.GetOptions{}))
 	c := must.Get(cloudconfig.Parse(bytes.NewReader(s.Data["cloud-config"])))
 	return world.Credentials{APIKey: c.APIKey, SecretKey: c.SecretKey}
 }
 
-// migrate gives the rules of a Service names of the oldest form, lets csccm rename them, and takes it back.
+// migrate gives the rules of a Service names of the oldest form, lets csccm rename them, and undoes that.
 func migrate(e *env) string {
 	ip := e.served("web", "80,443")
 	e.serves(ip, "80,443")
@@ -113,18 +115,19 @@ func migrate(e *env) string {
 	return "dry run, renamed, undone, renamed again; ids and members stayed"
 }
 
-// left is what a provider left of a Service.
+// left is what another provider left of a Service.
 type left struct {
 	service, ip, addressID string
 	rules                  map[string]rule // by port
 }
 
-// takeover makes a recorded state, installs in the place of the provider, and compares: nothing that was not shown may change.
+// takeover recreates a recorded state, installs csccm in place of the other provider, and compares: only what the plan
+// showed may change.
 func takeover(recorded, image, provider string) func(*env) string {
 	return func(e *env) string {
 		state := must.Get(leftby.Load(recorded))
 		var all []*left
-		// Addresses of before the takeover are not the controller's to release.
+		// The controller must not release addresses from before the takeover.
 		e.cleanup(func() { e.giveUp(all) })
 		for i := range state.Kubernetes.Services {
 			l := &left{service: state.Kubernetes.Services[i].Name, rules: map[string]rule{}}
@@ -156,7 +159,7 @@ func takeover(recorded, image, provider string) func(*env) string {
 	}
 }
 
-// leaveService makes a Service and what is behind it as a provider left them.
+// leaveService creates a Service and its objects in CloudStack as another provider left them.
 func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: maps.Clone(s.Annotations), Finalizers: s.Finalizers}, Spec: corev1.ServiceSpec{
 		Type: s.Spec.Type, SessionAffinity: s.Spec.SessionAffinity, LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
@@ -184,7 +187,7 @@ func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 	e.leaveRules(state, s, made, l)
 }
 
-// leaveRules makes the rules of a Service: with its new UID and namespace in their names, and its new node ports.
+// leaveRules creates the rules of a Service, with its new UID and namespace in their names and its new node ports.
 func (e *env) leaveRules(state *leftby.State, recorded, made *corev1.Service, l *left) {
 	short := func(s *corev1.Service) string { return "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31] }
 	for i, p := range recorded.Spec.Ports {
@@ -227,7 +230,7 @@ func (e *env) clearPredecessor() {
 	}
 }
 
-// same checks that the rules are as they were.
+// same checks that the rules did not change.
 func (e *env) same(l *left) {
 	now := e.rules(l.ip)
 	for port, was := range l.rules {
@@ -240,7 +243,7 @@ func (e *env) same(l *left) {
 	}
 }
 
-// giveUp removes what is left of a takeover that failed: Services, addresses, the provider's Deployment.
+// giveUp cleans up after a failed takeover: Services, addresses, the other provider's Deployment.
 func (e *env) giveUp(all []*left) {
 	e.clearPredecessor()
 	if e.installed {

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// placeNamed names the network, zone and project in which the nodes are, and others.
+// placeNamed names the nodes' network, zone and project in annotations, and then others.
 func placeNamed(e *env) string {
 	words := []string{"network=" + e.networkName, "zone=" + e.world.Offers.Zone}
 	if e.project != "" {
@@ -33,7 +33,8 @@ func placeNamed(e *env) string {
 	return "served; an unknown network is refused by name"
 }
 
-// refused are Services that cannot be served: at the API server, or with an Event and without a call that changes something.
+// refused checks Services that cannot be served: the API server denies them, or they get an Event without any call that
+// changes something.
 func refused(e *env) string {
 	must.Be(must.Catch(func() { e.create("bad", "algorithm=fastest") }) != nil, "the API server takes an annotation that does not parse")
 	mark := e.proxy.Mark()
@@ -62,7 +63,7 @@ func refused(e *env) string {
 	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an internal balancer without a provider; a loadBalancerClass is left to others"
 }
 
-// internal serves at an address of a tier with internal load balancing, in which all nodes have an interface.
+// internal creates a Service with an address of a tier with internal load balancing, to which all nodes are attached.
 func internal(e *env) string {
 	const tier = "internal-tier"
 	id := e.world.Tier(e.ctx, tier, e.vpcID, e.aclID, e.world.Offers.InternalTier, 2)
@@ -74,13 +75,13 @@ func internal(e *env) string {
 	e.internalIs(id, ip, 443, 8443)
 	e.remove("web")
 	e.internalIs(id, ip)
-	// The same address again: what is left of the first one would be in the way.
+	// The same address again: leftovers of the first Service would be in the way.
 	again := e.served("again", append(inTier, "address="+ip)...)
 	must.Be(again == ip, "served at %s, want %s", again, ip)
 	return "2 ports at " + ip + ", a port replaced, removed; the address used again"
 }
 
-// internalIs waits until the internal balancers at an address are for just these ports, with all nodes.
+// internalIs waits until the internal load balancers at an address have exactly these ports and all nodes.
 func (e *env) internalIs(networkID, ip string, want ...int) {
 	e.until(fmt.Sprintf("internal balancers at %s for ports %v", ip, want), func() {
 		var got []int
@@ -96,7 +97,7 @@ func (e *env) internalIs(networkID, ip string, want ...int) {
 	})
 }
 
-// certificate ends TLS at the router with a certificate, then with another one.
+// certificate terminates TLS at the router with a certificate, then with another one.
 func certificate(e *env) string {
 	for _, n := range must.Get(e.world.User.ListNetworks(e.ctx, cloudstack.NetworkQuery{ID: e.networkID, ProjectID: e.projectID})) {
 		can(strings.EqualFold(n.Services["Lb"]["SslTermination"], "true"),
@@ -132,7 +133,7 @@ func certificate(e *env) string {
 	return "TLS on one port of two; another certificate bound in place"
 }
 
-// nodeLife joins two nodes; the VM of one is stopped and destroyed, that of the other expunged.
+// nodeLife adds two nodes. It stops and destroys the VM of one, and expunges that of the other.
 func nodeLife(e *env) string {
 	ip := e.served("web")
 	vms := e.world.VMs(e.ctx, e.projectID, e.networkID, "life-1", "life-2")
@@ -165,7 +166,7 @@ func nodeLife(e *env) string {
 	return "2 nodes joined and became members; stopped: taint; destroyed and expunged: Nodes deleted, members gone"
 }
 
-// twoNICs gives all nodes an interface in a second network, in which a Service is served that names it.
+// twoNICs attaches all nodes to a second network, in which a Service is served that names it.
 func twoNICs(e *env) string {
 	const second = "second-net"
 	id, err := must.Try(func() string { return e.world.Network(e.ctx, second, e.world.Offers.Isolated, world.Params{}) })
@@ -182,7 +183,7 @@ func twoNICs(e *env) string {
 	return "served by the interfaces that were added, in the network that the Service names; without a name by the default ones"
 }
 
-// plug gives all nodes an interface in a network; the end of the scenario removes its Services and takes the interfaces away.
+// plug attaches all nodes to a network; at the end of the scenario its Services are deleted and the interfaces removed.
 func (e *env) plug(networkID string) {
 	for _, vm := range e.vms {
 		e.do("addNicToVirtualMachine", world.Params{"virtualmachineid": vm.ID, "networkid": networkID})

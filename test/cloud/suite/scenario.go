@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// need is something that not every cloud, or not every user, has.
+// need is a feature or right that not every cloud, or not every user, has.
 type need string
 
 // The needs.
@@ -27,21 +27,21 @@ const (
 	needCertificate need = "the right to upload certificates"
 )
 
-// scenario is one thing that users do, and what must come of it.
+// scenario is something that users do, and the check of the result.
 type scenario struct {
 	name, at string // at is the place
 	need     need
-	// bare scenarios want a cluster without a controller.
+	// bare scenarios require a cluster without a controller.
 	bare bool
 	// trusted scenarios use annotations that tenants may not use.
 	trusted bool
 	run     func(*env) (seen string)
 }
 
-// scenarioLimit is for slow routers.
+// scenarioLimit bounds a scenario; slow routers need most of it.
 const scenarioLimit = 15 * time.Minute
 
-// Names are those of all scenarios.
+// Names returns the names of all scenarios.
 func Names() []string {
 	var all []string
 	for _, s := range scenarios() {
@@ -50,14 +50,17 @@ func Names() []string {
 	return all
 }
 
-// firstOf are the scenarios at which the second and the third part begin. On the simulator each part takes some three minutes.
+// firstOf are the first scenarios of the second and the third part. On the simulator each part takes about three
+// minutes.
 var firstOf = []string{"isolated network: VMs stopped, destroyed and expunged", "VPC tier: install by keys"}
 
-// older are the scenarios, all in one network, in which an older CloudStack lacks something or behaves differently.
+// older are the scenarios, all in one network, that depend on features which an older CloudStack lacks or implements
+// differently.
 var older = []string{"a Service comes", "algorithm", "PROXY", "source ranges", "ports added", "stickiness", "external traffic", "what is refused",
 	"address changed", "migrate-rules"}
 
-// Select returns the names that texts ask for: whole names, parts of them, or "older"; or one of three parts of all, unless it is 0.
+// Select returns the names of the scenarios that match texts: whole names, parts of names, or "older". Another part
+// than 0 selects one of three parts of all scenarios.
 func Select(only []string, part int) ([]string, error) {
 	all := Names()
 	switch {
@@ -88,7 +91,7 @@ func Select(only []string, part int) ([]string, error) {
 	return chosen, nil
 }
 
-// Scenarios runs those of the names, in their order in the table.
+// Scenarios runs the scenarios with these names in the order of the table.
 func (r *Run) Scenarios(ctx context.Context, names []string) []Result {
 	var results []Result
 	for _, s := range scenarios() {
@@ -127,7 +130,7 @@ func (r *Run) one(ctx context.Context, s *scenario) Result {
 	return x
 }
 
-// inPlace runs a scenario in its cluster, and sees to it that it leaves nothing in CloudStack.
+// inPlace runs a scenario in its cluster and checks that it leaves nothing in CloudStack.
 func (r *Run) inPlace(ctx context.Context, p *place, s *scenario) (seen string) {
 	e := &env{place: p, ctx: ctx, namespace: namespaceOf(s)}
 	switch {
@@ -166,7 +169,7 @@ func namespaceOf(s *scenario) string {
 	return strings.Trim(name[:min(len(name), 63)], "-")
 }
 
-// able ends a scenario that cannot be done on this cloud with these credentials.
+// able ends a scenario that this cloud or these credentials do not support.
 func (r *Run) able(s *scenario) {
 	w := r.world
 	deploy := w.May["deployVirtualMachine"] && w.May["createNetwork"] && w.Offers.ServiceOffering != "" && w.Offers.Template != ""
@@ -178,28 +181,28 @@ func (r *Run) able(s *scenario) {
 	can(has[s.need], "needs %s", s.need)
 }
 
-// cannotError is the reason why a scenario cannot be done on this cloud.
+// cannotError is the reason why this cloud does not support a scenario.
 type cannotError string
 
 func (e cannotError) Error() string { return string(e) }
 
-// can ends a scenario that cannot be done here, unless a condition holds.
+// can ends a scenario as not supported unless a condition holds.
 func can(holds bool, format string, a ...any) {
 	if !holds {
 		must.OK(cannotError(fmt.Sprintf(format, a...)))
 	}
 }
 
-// The images of the providers that are taken over from, and the names that these give themselves.
+// The images of the other providers, and their provider names.
 const (
 	apacheImage   = "apache/cloudstack-kubernetes-provider:v1.2.0"
 	leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 )
 
-// scenarios is the table of all scenarios, in the order in which they are run: those of one place together. Their names
-// begin with the place's.
+// scenarios returns all scenarios in the order in which they run, those of one place together. Their names start with
+// the place.
 func scenarios() []scenario {
-	// Services are the same wherever the nodes are.
+	// Services behave the same in every kind of network.
 	services := []scenario{
 		played("a Service comes and goes"),
 		played("algorithm and session affinity"),
@@ -213,14 +216,14 @@ func scenarios() []scenario {
 		{name: "network, zone and project named", trusted: true, run: placeNamed},
 		{name: "what is refused", run: refused},
 		{name: "certificate", trusted: true, need: needCertificate, run: certificate},
-		// Who has an address and who releases it.
+		// Ownership and release of addresses.
 		played("address of the account"),
 		played("shared and kept address"),
 		played("address changed live"),
-		// Calls are counted, and times compared with those of calls by hand.
+		// Counts calls, and compares durations with those of calls by hand.
 		{name: "calls and seconds of 10 ports", run: budgets},
 	}
-	// What others change in CloudStack.
+	// Changes by others in CloudStack.
 	drifts := []scenario{{name: "drift of each kind", run: drift}}
 	removals := []scenario{{name: "uninstall", run: uninstalled}}
 	in := func(place string, all ...[]scenario) []scenario {
@@ -230,7 +233,7 @@ func scenarios() []scenario {
 		}
 		return list
 	}
-	// Each place is installed by another kind of credentials.
+	// Each place is installed with another kind of credentials.
 	return slices.Concat(
 		in(isolated, []scenario{
 			{name: "install by a domain administrator's login", need: needRoot, bare: true, run: installBy(byDomainAdmin)},
@@ -242,8 +245,7 @@ func scenarios() []scenario {
 			{name: "migrate-rules and its undo", run: migrate},
 			{name: "every tenth call fails, every tenth answer is lost", run: faults},
 			{name: "killed with the answer of each call lost", run: crashPoints},
-			// What the providers that people run today leave is made by API calls, after states that were recorded; the
-			// providers themselves do not run.
+			// API calls recreate recorded states of the providers in use today; the providers themselves do not run.
 			{name: "takeover from upstream v1.2.0", bare: true, run: takeover(leftby.Apache, apacheImage, "external-cloudstack")},
 			{name: "takeover from Leaseweb v1.8.1", bare: true, run: takeover(leftby.Leaseweb, leasewebImage, "cloudstack")},
 		}, removals, []scenario{

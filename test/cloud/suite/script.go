@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// played is a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.
+// played returns a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.
 func played(name string) scenario {
 	return scenario{name: name, run: func(e *env) string {
 		const most = 56 // of the 63 characters of a name
@@ -36,7 +36,7 @@ func played(name string) scenario {
 	}}
 }
 
-// player plays a scenario on the place's cluster. The words that it knows are those of the driver in pkg/provider.
+// player plays a scenario in the place's cluster. It implements the same words as the driver in pkg/provider.
 type player struct {
 	*env
 	friend *env // another namespace of the scenario
@@ -44,7 +44,7 @@ type player struct {
 	mark   proxy.Mark
 }
 
-// of returns the environment and the name of a Service: friend/web is one of another namespace.
+// of returns the environment and the name of a Service; friend/web is a Service in another namespace.
 func (p *player) of(key string) (*env, string) {
 	if name, other := strings.CutPrefix(key, "friend/"); other {
 		return p.friend, name
@@ -52,7 +52,7 @@ func (p *player) of(key string) (*env, string) {
 	return p.env, key
 }
 
-// at is the address of a Service, or the one that is named itself.
+// at returns the address of a Service, or a literal address as it is.
 func (p *player) at(name string) string {
 	if strings.Count(name, ".") > 0 {
 		return name
@@ -74,7 +74,7 @@ func (p *player) expand(words []string) []string {
 	return out
 }
 
-// addressOf is the address that a Service shows; empty while it has none.
+// addressOf returns the address in a Service's status; empty if it has none.
 func (p *player) addressOf(key string) string {
 	e, name := p.of(key)
 	for _, in := range e.ingress(name) {
@@ -126,7 +126,7 @@ func (p *player) Do(s *script.Step) error {
 	})
 }
 
-// See implements script.Driver: it waits until the step is to be seen.
+// See implements script.Driver: it waits until the step's expectation holds.
 func (p *player) See(s *script.Step) error {
 	return must.Catch(func() {
 		p.until("what the scenario expects", func() {
@@ -136,7 +136,7 @@ func (p *player) See(s *script.Step) error {
 	})
 }
 
-// see reports whether a step is to be seen, and what is instead.
+// see reports whether a step's expectation holds, and the actual state if not.
 func (p *player) see(verb string, w []string) (ok bool, got any) {
 	switch verb {
 	case "served":
@@ -188,7 +188,8 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 	return false, nil
 }
 
-// rulesAreFor reports whether just the ports of the first word have rules, with these members: all nodes if none is named.
+// rulesAreFor reports whether there are rules for exactly the ports in the first word, with these members; without
+// names all nodes.
 func (p *player) rulesAreFor(rules map[string]rule, words []string) (ok bool, got any) {
 	members, want := p.names(), 0
 	if len(words) > 1 {
@@ -204,7 +205,7 @@ func (p *player) rulesAreFor(rules map[string]rule, words []string) (ok bool, go
 	return ok && len(rules) == want, rules
 }
 
-// said are the Events of all Services of the scenario, as pkg/provider's driver writes them.
+// said returns the Events of all Services of the scenario in the format of pkg/provider's driver.
 func (p *player) said() (all []string) {
 	for space, e := range map[string]*env{"": p.env, "friend/": p.friend} {
 		for _, s := range e.all() {

@@ -28,7 +28,7 @@ import (
 // trusted is the namespace whose Services may use the annotations that the chart denies to tenants.
 const trusted = "cloud-trusted"
 
-// env is what a scenario works with. Its methods end the scenario when something fails, see package must.
+// env is the environment of a scenario. Its methods end the scenario on errors, see package must.
 type env struct {
 	*place
 	ctx context.Context
@@ -37,14 +37,14 @@ type env struct {
 	late      []func()
 }
 
-// cleanup registers what is done at the end of the scenario, also of one that failed.
+// cleanup registers a function that runs at the end of the scenario, even if it failed.
 func (e *env) cleanup(f func()) { e.late = append(e.late, f) }
 
 func (e *env) services() typedcorev1.ServiceInterface {
 	return e.cluster.Client.CoreV1().Services(e.namespace)
 }
 
-// change changes a Service by words of scenarios, see script.Change. The API server chooses node ports.
+// change applies words of scenarios to a Service, see script.Change. The API server chooses node ports.
 func change(s *corev1.Service, words []string) {
 	must.OK(script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
 		if old != nil {
@@ -54,14 +54,14 @@ func change(s *corev1.Service, words []string) {
 	}))
 }
 
-// create makes a Service of type LoadBalancer with port 80, which words change.
+// create creates a Service of type LoadBalancer with port 80 and applies words to it.
 func (e *env) create(name string, words ...string) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	change(s, append([]string{"80"}, words...))
 	must.Get(e.services().Create(e.ctx, s, metav1.CreateOptions{}))
 }
 
-// served makes a Service and waits for its address.
+// served creates a Service and waits for its address.
 func (e *env) served(name string, words ...string) (ip string) {
 	e.create(name, words...)
 	return e.address(name)
@@ -75,7 +75,7 @@ func (e *env) ingress(name string) []corev1.LoadBalancerIngress {
 	return e.get(name).Status.LoadBalancer.Ingress
 }
 
-// edit changes a Service, again where somebody else has written it meanwhile.
+// edit changes a Service and retries after a conflict.
 func (e *env) edit(name string, words ...string) {
 	for {
 		s := e.get(name)
@@ -99,7 +99,7 @@ func (e *env) address(name string) (ip string) {
 	return ip
 }
 
-// listEvents lists the Events of a Service, without those of earlier ones of its name while it exists.
+// listEvents returns the Events of a Service, without those of earlier Services with its name while it exists.
 func (e *env) listEvents(name string) []corev1.Event {
 	selector := "involvedObject.kind=Service,involvedObject.name=" + name
 	svc, err := e.services().Get(e.ctx, name, metav1.GetOptions{})
@@ -110,7 +110,7 @@ func (e *env) listEvents(name string) []corev1.Event {
 	return must.Get(e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(e.ctx, metav1.ListOptions{FieldSelector: selector})).Items
 }
 
-// events are the reasons and messages of a Service's Events.
+// events returns the reasons and messages of a Service's Events.
 func (e *env) events(name string) string {
 	var all []string
 	for _, event := range e.listEvents(name) {
@@ -133,7 +133,7 @@ func (e *env) event(name, reason string) (message string) {
 	return message
 }
 
-// remove deletes Services and waits until the controller lets them go.
+// remove deletes Services and waits until they are gone.
 func (e *env) remove(names ...string) {
 	for _, name := range names {
 		must.OK(ignoreGone(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})))
@@ -152,7 +152,7 @@ func (e *env) gone(name string) {
 	})
 }
 
-// ignoreGone is nil for an object that is not there.
+// ignoreGone returns nil for a NotFound error, and other errors as they are.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -169,12 +169,12 @@ func (e *env) removeAll() {
 	e.remove(names...)
 }
 
-// all are the Services of the namespace.
+// all returns the Services of the namespace.
 func (e *env) all() []corev1.Service {
 	return must.Get(e.services().List(e.ctx, metav1.ListOptions{})).Items
 }
 
-// makeNamespace makes the namespace of the scenario.
+// makeNamespace creates the namespace of the scenario.
 func (e *env) makeNamespace() {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
 	if _, err := e.cluster.Client.CoreV1().Namespaces().Create(e.ctx, namespace, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -182,7 +182,7 @@ func (e *env) makeNamespace() {
 	}
 }
 
-// label sets a label of a node; no value removes it.
+// label sets a label of a node; an empty value removes it.
 func (e *env) label(node, key, value string) {
 	patch := strings.ReplaceAll(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value), `""`, "null")
 	must.Get(e.cluster.Client.CoreV1().Nodes().Patch(e.ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
@@ -192,7 +192,7 @@ func (e *env) node(name string) *corev1.Node {
 	return must.Get(e.cluster.Client.CoreV1().Nodes().Get(e.ctx, name, metav1.GetOptions{}))
 }
 
-// taints are the keys of a node's taints.
+// taints returns the keys of a node's taints.
 func taints(n *corev1.Node) []string {
 	var all []string
 	for _, t := range n.Spec.Taints {
@@ -201,7 +201,7 @@ func taints(n *corev1.Node) []string {
 	return all
 }
 
-// endpoint makes one ready endpoint of a Service on a node, and no other.
+// endpoint gives a Service exactly one ready endpoint, on a node.
 func (e *env) endpoint(service, node string) {
 	ready := true
 	slice := &discoveryv1.EndpointSlice{
@@ -228,7 +228,7 @@ func (e *env) do(command string, params world.Params) world.Object {
 	return e.world.User.Do(e.ctx, command, params)
 }
 
-// rules are the load balancer rules at an address by port, without what changes by itself.
+// rules returns the load balancer rules at an address by port, without volatile fields.
 func (e *env) rules(ip string) map[string]rule {
 	all := map[string]rule{}
 	for _, r := range must.Get(e.world.User.ListLoadBalancerRules(e.ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: e.projectID})) {
@@ -240,7 +240,7 @@ func (e *env) rules(ip string) map[string]rule {
 	return all
 }
 
-// members are the names of a rule's VMs, sorted.
+// members returns the names of a rule's VMs, sorted.
 func (e *env) members(ruleID string) (names []string) {
 	for _, m := range must.Get(e.world.User.ListLoadBalancerMembers(e.ctx, ruleID)) {
 		names = append(names, m.Name)
@@ -249,7 +249,7 @@ func (e *env) members(ruleID string) (names []string) {
 	return names
 }
 
-// rulesAre waits until the rules at an address are as the check wants them.
+// rulesAre waits until the rules at an address pass a check.
 func (e *env) rulesAre(ip, what string, check func(map[string]rule)) {
 	e.until(what, func() { check(e.rules(ip)) })
 }
@@ -261,7 +261,8 @@ func (e *env) serves(ip, ports string) {
 	})
 }
 
-// complete checks that rules are for just these ports, as a Service of a scenario has them, with just these members.
+// complete checks that there are rules for exactly these ports, with the settings of a scenario's Service and exactly
+// these members.
 func complete(rules map[string]rule, ports string, members []string) {
 	must.Be(len(rules) == 1+strings.Count(ports, ","), "there are rules for %d ports, want %s", len(rules), ports)
 	for port := range strings.SplitSeq(ports, ",") {
@@ -271,13 +272,12 @@ func complete(rules map[string]rule, ports string, members []string) {
 	}
 }
 
-// firewall are the firewall rules of an address.
+// firewall returns the firewall rules of an address.
 func (e *env) firewall(addressID string) []cloudstack.FirewallRule {
 	return must.Get(e.world.User.ListFirewallRules(e.ctx, cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: e.projectID}))
 }
 
-// sources are the ranges from which a port can be reached. Two halves are the whole: the controller narrows 0.0.0.0/0 by opening
-// 10.0.0.0/9 and 10.128.0.0/9 before it closes.
+// sources returns the source ranges that may reach a port, joined: the controller may write a range as its two halves.
 func sources(all []cloudstack.FirewallRule, port string) string {
 	n := must.Get(strconv.Atoi(port))
 	var found []string
@@ -289,13 +289,13 @@ func sources(all []cloudstack.FirewallRule, port string) string {
 	return strings.Join(annotation.Canonical(found), ",")
 }
 
-// acl are the items of a list that let somebody in.
+// acl returns the ingress items of a list that allow traffic.
 func (e *env) acl(listID string) []cloudstack.NetworkACL {
 	all := must.Get(e.world.User.ListNetworkACLs(e.ctx, cloudstack.NetworkACLQuery{ListID: listID, ProjectID: e.projectID}))
 	return slices.DeleteFunc(all, func(a cloudstack.NetworkACL) bool { return !a.Ingress || !a.Allow })
 }
 
-// addresses are the public addresses in the place that are not for source NAT: id by address.
+// addresses returns the ids of the public addresses in the place by address, without source NAT addresses.
 func (e *env) addresses() map[string]string {
 	all := map[string]string{}
 	for _, a := range must.Get(e.world.User.ListPublicIPs(e.ctx, cloudstack.PublicIPQuery{ProjectID: e.projectID})) {
@@ -306,7 +306,7 @@ func (e *env) addresses() map[string]string {
 	return all
 }
 
-// released waits until the account does not have an address any more.
+// released waits until the account no longer has an address.
 func (e *env) released(ips ...string) {
 	e.until(fmt.Sprintf("%v to be released", ips), func() {
 		left := e.addresses()
@@ -316,7 +316,7 @@ func (e *env) released(ips ...string) {
 	})
 }
 
-// acquire acquires an address by hand.
+// acquire acquires an address without the controller.
 func (e *env) acquire() (ip, id string) {
 	params := world.Params{"networkid": e.networkID}
 	if e.vpcID != "" {
@@ -326,5 +326,5 @@ func (e *env) acquire() (ip, id string) {
 	return o.Text("ipaddress"), o.Text("id")
 }
 
-// release releases an address by hand.
+// release releases an address without the controller.
 func (e *env) release(id string) { e.do("disassociateIpAddress", world.Params{"id": id}) }

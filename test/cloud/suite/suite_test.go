@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// crashed is a cloud in which runs have made things and were killed, and in which others live.
+// crashed is a cloud with the leftovers of runs that were killed, and with objects of others.
 type crashed struct {
 	cloud *testenv.CloudStack
 	o     Options
@@ -55,7 +55,7 @@ func newCrashed(t *testing.T, runs int) *crashed {
 	return c
 }
 
-// namesIn are the names of objects in a cloud, sorted.
+// namesIn returns the names of the objects in a cloud, sorted.
 func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 	t.Helper()
 	var all []string
@@ -77,7 +77,7 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 	return slices.Compact(all)
 }
 
-// others makes a domain and a network whose names are like those of a run, but are not.
+// others creates a domain and a network whose names resemble those of a run.
 func (c *crashed) others(t *testing.T, names ...string) {
 	t.Helper()
 	require.NoError(t, must.Catch(func() {
@@ -96,7 +96,7 @@ func (c *crashed) others(t *testing.T, names ...string) {
 	}))
 }
 
-// TestCleanAfterACrash removes what a killed run has left, by its journal, and nothing else.
+// TestCleanAfterACrash removes the leftovers of a killed run by its journal, and nothing else.
 func TestCleanAfterACrash(t *testing.T) {
 	t.Parallel()
 	c := newCrashed(t, 2)
@@ -132,7 +132,8 @@ func TestCleanAfterACrash(t *testing.T) {
 	}
 }
 
-// TestHostileRun: a run whose id is that of another run's beginning touches nothing of it. Its guard is the last that could stop it.
+// TestHostileRun: a run whose id is a prefix of another run's id changes none of its objects. The guard is the last
+// line of defence.
 func TestHostileRun(t *testing.T) {
 	t.Parallel()
 	c := newCrashed(t, 1)
@@ -143,7 +144,7 @@ func TestHostileRun(t *testing.T) {
 		}
 	}
 	require.NoError(t, Clean(t.Context(), c.o, "zzzzz9"))
-	// A cleaner that was given the objects of others is stopped by the guard, whatever it believes.
+	// The guard stops a cleaner that tries to delete objects of others.
 	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) {
 		for _, d := range cl.API.List(t.Context(), "listDomains", "domain", world.Params{"listall": "true"}) {
 			if must.Catch(func() { cl.API.Do(t.Context(), "deleteDomain", world.Params{"id": d.Text("id"), "cleanup": "true"}) }) == nil {
@@ -159,7 +160,8 @@ func TestHostileRun(t *testing.T) {
 	}
 }
 
-// TestPlainUser works with the keys of a plain user: in the user's own account, with less coverage, and what was there stays.
+// TestPlainUser runs with the keys of a plain user in that user's account: fewer scenarios are supported, and existing
+// objects stay.
 func TestPlainUser(t *testing.T) {
 	t.Parallel()
 	cloud, err := testenv.StartCloudStack(nil) // the example world, in which the user has a network with VMs
@@ -179,7 +181,7 @@ func TestPlainUser(t *testing.T) {
 	}
 	for _, s := range scenarios() {
 		reason := must.Catch(func() { r.able(&s) })
-		// The example world's user may do everything but what administrators may.
+		// The example world's user may do everything except what needs an administrator.
 		if want := s.need == needRoot; (reason != nil) != want {
 			t.Errorf("%s: cannot is %v, want %v", s.name, reason, want)
 		}
@@ -187,7 +189,7 @@ func TestPlainUser(t *testing.T) {
 	p := &place{Run: r, kind: isolated}
 	e := &env{place: p, ctx: t.Context()}
 	require.NoError(t, must.Catch(func() { p.makeNetwork(t.Context()); e.acquire() }))
-	// What was in the account before is out of reach.
+	// The run cannot reach objects that existed before.
 	list, err := r.world.User.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 	for _, vm := range list {
@@ -207,7 +209,7 @@ func TestPlainUser(t *testing.T) {
 	}
 }
 
-// TestScenarioTable: names are unique, namespaces are valid and differ, and the scenarios of one place stand together.
+// TestScenarioTable: names are unique, namespaces are valid and unique, and the scenarios of one place are adjacent.
 func TestScenarioTable(t *testing.T) {
 	t.Parallel()
 	names, namespaces, places := map[string]bool{}, map[string]string{}, []string{}
@@ -263,7 +265,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestReport: what cannot be done is not passed, and a refused call fails a run in which all scenarios passed.
+// TestReport: a scenario that is not supported is not passed, and a refused call fails a run in which all scenarios
+// passed.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	ok := Result{Name: "a", Verdict: passed, Took: 1500 * time.Millisecond, Calls: 7, Seen: "1|2"}

@@ -16,16 +16,16 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Cleaner removes what a run has made. It finds it by the run's prefix, so it needs no journal.
+// Cleaner removes the objects of a run. It finds them by the run's prefix, so it needs no journal.
 type Cleaner struct {
 	Run   string
 	API   Client
 	Guard *proxy.Guard
-	// Log says what is removed.
+	// Log logs what is removed.
 	Log func(format string, a ...any)
 }
 
-// allowed are the objects of a list, none where the role does not have the command.
+// allowed returns the objects of a list command, none if the role does not allow the command.
 func allowed(list func() []Object) []Object {
 	all, err := must.Try(list)
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -55,11 +55,11 @@ const (
 	cleanPause = 10 * time.Second
 )
 
-// errNotExpunged is of a user who may not expunge VMs: waiting for seconds does not help.
+// errNotExpunged means that the user may not expunge VMs: retrying for some seconds does not help.
 var errNotExpunged = errors.New("VMs are destroyed but not expunged, so their network stays; clean up again when CloudStack has expunged them")
 
-// Clean removes everything and returns what is left. It tries again, since what was interrupted while it was made cannot be
-// removed until CloudStack has finished it.
+// Clean removes everything and returns what is left. It retries, because CloudStack does not remove an object before
+// its creation has ended.
 func (c *Cleaner) Clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -78,7 +78,7 @@ func (c *Cleaner) Clean(ctx context.Context) error {
 }
 
 func (c *Cleaner) clean(ctx context.Context) {
-	// Domains and roles are of nobody: the run's have its prefix.
+	// Domains and roles have no owner: those of the run have its prefix.
 	named := func(command, object string, is func(name string) bool) []Object {
 		all := allowed(func() []Object { return c.API.List(ctx, command, object, Params{}.Flag("listall", object == "domain")) })
 		return c.adopt(slices.DeleteFunc(all, func(o Object) bool { return !is(o.Text("name")) }))
@@ -99,7 +99,7 @@ func (c *Cleaner) clean(ctx context.Context) {
 	must.OK(errors.Join(errs...))
 }
 
-// adopt lets the guard know objects of the run.
+// adopt registers objects of the run with the guard.
 func (c *Cleaner) adopt(all []Object) []Object {
 	for _, o := range all {
 		c.Guard.Adopt(o.Text("id"))
@@ -107,10 +107,10 @@ func (c *Cleaner) adopt(all []Object) []Object {
 	return all
 }
 
-// named reports whether a name is of the run: the prefix alone, or followed by a hyphen.
+// named reports whether a name belongs to the run: it is the prefix, or the prefix and a hyphen start it.
 func (c *Cleaner) named(name string) bool { return strings.HasPrefix(name+"-", PrefixOf(c.Run)+"-") }
 
-// list returns the run's objects of a kind: they are in the run's domain, or their name has the run's prefix.
+// list returns the run's objects of a kind: those in the run's domain, and those with its prefix.
 func (c *Cleaner) list(ctx context.Context, command, object, domain, project string) []Object {
 	params := Params{"listall": "true"}
 	if project != "" {
@@ -135,7 +135,7 @@ func (c *Cleaner) contents(ctx context.Context, domain, project string) {
 	c.remove(ctx, "deleteVPC", c.list(ctx, "listVPCs", "vpc", domain, project), nil)
 }
 
-// remove deletes objects; one that is gone already is deleted.
+// remove deletes objects. An object that does not exist counts as deleted.
 func (c *Cleaner) remove(ctx context.Context, command string, objects []Object, more Params) {
 	for _, o := range objects { // not below, where they are many at once
 		c.Log("%s %s", command, o.Text("name"))

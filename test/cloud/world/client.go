@@ -58,15 +58,15 @@ func (c Credentials) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "the credentials of "+c.User)
 }
 
-// Client is csccm's client of the API with any command by its name. The methods of this package end the work when a call fails, see
-// package must.
+// Client is csccm's API client for any command by name. The methods of this package end the work on errors, see package
+// must.
 type Client struct{ *cloudapi.Client }
 
-// callTimeout is for servers that take their time; no read takes longer with all its tries.
+// callTimeout allows for slow servers; it bounds a read with all its retries.
 const callTimeout = 2 * time.Minute
 
-// Connect returns a client with keys, or in the session of a login. A session ends when it is not used for half an hour, which is less
-// than a run may take.
+// Connect returns a client with keys or in the session of a login. A session ends after half an hour without a call,
+// and a run may take longer.
 func Connect(ctx context.Context, url string, who Credentials) Client {
 	config := &cloudstack.Config{APIURL: url, APIKey: who.APIKey, SecretKey: who.SecretKey, Timeout: callTimeout}
 	if who.APIKey != "" {
@@ -81,7 +81,7 @@ func (c Client) Ask(ctx context.Context, command string, params Params) (answer 
 	return answer
 }
 
-// Do makes a call and waits for its job. It returns the members of the object that was made.
+// Do makes a call and waits for its job. It returns the created object.
 func (c Client) Do(ctx context.Context, command string, params Params) Object {
 	answer := c.Ask(ctx, command, params)
 	if job := answer.Text("jobid"); job != "" {
@@ -101,10 +101,10 @@ func (c Client) List(ctx context.Context, command, object string, params Params)
 	return must.Get(cloudstack.List(ctx, c.Client.Client, command, object, params, func(o *Object) string { return o.Text("id") }))
 }
 
-// Journal names a run on this machine's disk before the run makes anything, so that it can be cleaned up after a crash: what it
-// has made is found by its name.
+// Journal records a run on this machine's disk before the run creates anything, so that its objects can be found by
+// their names and removed after a crash.
 type Journal struct {
-	// URL is the CloudStack that the run works on. Dir is its folder on this machine, which holds credentials.
+	// URL is the run's CloudStack. Dir is its folder on this machine, which contains credentials.
 	URL  string `json:"url"`
 	Dir  string `json:"dir"`
 	path string
@@ -129,10 +129,10 @@ func (j *Journal) Write(dir, run string) (err error) {
 	return os.WriteFile(j.path, must.Get(json.Marshal(j)), 0o600)
 }
 
-// Remove removes the journal of a run that has left nothing.
+// Remove removes the journal of a run without leftovers.
 func (j *Journal) Remove() error { return os.Remove(j.path) }
 
-// Journals reads the journals of all runs that have not cleaned up, by run.
+// Journals returns the journals of all runs that have not cleaned up, by run.
 func Journals(dir string) (_ map[string]*Journal, err error) {
 	defer must.Return(&err)
 	all := map[string]*Journal{}

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Offers is what a cloud has for VMs and networks. Empty ids are what it does not have.
+// Offers are the zone, offerings and template that a run uses. An empty id means that the cloud has none.
 type Offers struct {
 	Version                           string
 	ZoneID, Zone                      string
@@ -51,7 +51,7 @@ func chooseZone(zones []Object, want string) Object {
 	return nil
 }
 
-// chooseService is the offering with the least memory that needs no further answers.
+// chooseService returns the offering with the least memory that needs no further parameters.
 func chooseService(all []Object) Object {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool {
 		return o.Flag("iscustomized") || o.Flag("issystem") || number(o, "memory") < 256
@@ -80,7 +80,8 @@ func number(o Object, key string) float64 {
 	return n
 }
 
-// chooseNetwork is the id of an isolated offering whose load balancers come from a provider; CloudStack's own come first.
+// chooseNetwork returns the id of an isolated offering with load balancers of a provider; it prefers CloudStack's own
+// offerings.
 func chooseNetwork(all []Object, vpc bool, provider, filter string) string {
 	return best(all, func(o Object) bool {
 		return o.Text("guestiptype") == "Isolated" && o.Flag("forvpc") == vpc && !o.Flag("specifyvlan") &&
@@ -92,7 +93,7 @@ func chooseVPC(all []Object) string {
 	return best(all, func(o Object) bool { return serves(o, "Lb", "VpcVirtualRouter") && !o.Flag("fornsx") })
 }
 
-// best is the id of an offering that is not for routed networks: one that comes with CloudStack, else the first.
+// best returns the id of an offering that is not for routed networks; it prefers CloudStack's own offerings.
 func best(all []Object, fits func(Object) bool) (id string) {
 	for _, o := range all {
 		switch {
@@ -106,7 +107,7 @@ func best(all []Object, fits func(Object) bool) (id string) {
 	return id
 }
 
-// serves reports whether an offering has a service, by a provider if one is named.
+// serves reports whether an offering has a service, from a given provider if one is named.
 func serves(o Object, service, provider string) bool {
 	for _, s := range o.Objects("service") {
 		if s.Text("name") != service {

@@ -24,7 +24,7 @@ func recorded(t *testing.T, name, object string) []Object {
 	return nil
 }
 
-// TestOfferings chooses among the 24 network offerings of a real server those that a virtual router serves.
+// TestOfferings checks the choice among the 24 network offerings of a real server.
 func TestOfferings(t *testing.T) {
 	t.Parallel()
 	all := recorded(t, "listNetworkOfferings.all", "networkoffering")
@@ -52,7 +52,7 @@ func TestOfferings(t *testing.T) {
 	}
 }
 
-// TestNamed: a name that only begins like one of the run is somebody else's.
+// TestNamed: a name that merely starts with the run's prefix belongs to somebody else.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	c := &Cleaner{Run: "a1b2c3"}

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world makes what a run needs in a CloudStack, in a domain and an account of its own where the credentials allow
-// it, and removes it again.
+// Package world creates what a run needs in CloudStack, in a domain and an account of its own if the credentials allow
+// it, and removes it.
 package world
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Prefix starts the names of everything that any run makes.
+// Prefix is the start of the names of all objects that any run creates.
 const Prefix = "csccm-cloud-"
 
-// runID is what a run id looks like: names that start with one never start with another.
+// runID matches a run id. No id is a prefix of another one.
 var runID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
 // CheckRun returns why a text is not a run id, or nil.
@@ -34,8 +34,8 @@ func CheckRun(id string) error {
 // NewRun returns the id of a new run.
 func NewRun() string { return strings.ToLower(rand.Text()[:6]) }
 
-// World is what a run has in CloudStack. The domain and its accounts are made with the credentials that were given; from then on the
-// suite has keys of accounts of this domain alone, which reach nothing outside of it.
+// World is a run's part of CloudStack. The given credentials create the domain and its accounts; after that the suite
+// uses keys of accounts of this domain only, which cannot reach anything outside of it.
 type World struct {
 	Run  string
 	Root bool            // a root administrator's credentials were given
@@ -61,13 +61,13 @@ type Options struct {
 	Guard *proxy.Guard
 }
 
-// PrefixOf starts the names of what a run makes.
+// PrefixOf returns the prefix of the names of a run's objects.
 func PrefixOf(run string) string { return Prefix + run }
 
-// Name is a name of something that this run makes.
+// Name returns a name for an object of this run.
 func (w *World) Name(what string) string { return strings.TrimSuffix(PrefixOf(w.Run)+"-"+what, "-") }
 
-// New looks at what the cloud offers and makes the run's domain and account. It returns nil when nothing was made.
+// New inspects what the cloud offers and creates the run's domain and account. It returns nil if it created nothing.
 func New(ctx context.Context, o Options) (*World, error) {
 	w := &World{Run: o.Run, May: map[string]bool{}, o: o}
 	err := must.Catch(func() {
@@ -83,7 +83,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 			return
 		}
 		must.Be(o.Who.APIKey != "", "the login may make no domain: give a root administrator's login, or the API keys of a user")
-		// The run works in the account of the user whose keys were given.
+		// The run uses the account of the user with the given keys.
 		accounts := c.List(ctx, "listAccounts", "account", nil)
 		must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
 		w.Account, w.DomainID, w.DomainPath = accounts[0].Text("name"), accounts[0].Text("domainid"), accounts[0].Text("domainpath")
@@ -96,7 +96,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 	return w, err
 }
 
-// makeAccounts makes a domain, an account with a user, and an administrator of the domain.
+// makeAccounts creates a domain, an account with a user, and an administrator of the domain.
 func (w *World) makeAccounts(ctx context.Context, root Client) {
 	domain := root.Do(ctx, "createDomain", Params{"name": w.Name("")})
 	w.DomainID, w.DomainPath = domain.Text("id"), cmp.Or(domain.Text("path"), "ROOT/"+w.Name(""))
@@ -107,7 +107,7 @@ func (w *World) makeAccounts(ctx context.Context, root Client) {
 	w.Admin = Connect(ctx, w.o.URL, w.account(ctx, root, w.AdminLogin.User, w.AdminLogin, "Domain Admin"))
 }
 
-// account makes an account with a user and returns the user's keys.
+// account creates an account with a user and returns the user's keys.
 func (w *World) account(ctx context.Context, root Client, name string, user Credentials, role string) Credentials {
 	params := Params{
 		"account": name, "username": user.User, "password": user.Password, "firstname": "csccm", "lastname": "cloud test", "email": "nobody@example.com",
@@ -124,35 +124,35 @@ func (w *World) account(ctx context.Context, root Client, name string, user Cred
 	return Credentials{APIKey: keys.Text("apikey"), SecretKey: keys.Text("secretkey")}
 }
 
-// password is one that nobody knows.
+// password returns a random password.
 func password() string { return rand.Text() + "-aA1!" }
 
 // VM is a virtual machine of the run.
 type VM struct{ ID, Name, Address string }
 
-// New makes an object with a name of the run and returns its id.
+// New creates an object with a name of the run and returns its id.
 func (w *World) New(ctx context.Context, command, what string, params Params) (id string) {
 	params["name"], params["displaytext"] = w.Name(what), w.Name(what)
 	return w.User.Do(ctx, command, params).Text("id")
 }
 
-// Network makes a network of an offering; more are parameters of a tier, or the project.
+// Network creates a network with an offering; more are the parameters of a tier, or the project.
 func (w *World) Network(ctx context.Context, what, offering string, more Params) (id string) {
 	more["zoneid"], more["networkofferingid"] = w.Offers.ZoneID, offering
 	return w.New(ctx, "createNetwork", what, more)
 }
 
-// ACLList makes a network ACL list of a VPC.
+// ACLList creates a network ACL list of a VPC.
 func (w *World) ACLList(ctx context.Context, what, vpcID string) (id string) {
 	return w.User.Do(ctx, "createNetworkACLList", Params{"name": w.Name(what), "description": w.Name(what), "vpcid": vpcID}).Text("id")
 }
 
-// Tier makes the n-th tier of a VPC.
+// Tier creates the n-th tier of a VPC.
 func (w *World) Tier(ctx context.Context, what, vpcID, aclID, offering string, n int) (id string) {
 	return w.Network(ctx, what, offering, Params{"vpcid": vpcID, "aclid": aclID, "gateway": fmt.Sprintf("10.64.%d.1", n), "netmask": "255.255.255.0"})
 }
 
-// VMs makes virtual machines in a network, all at once.
+// VMs creates virtual machines in a network, all at once.
 func (w *World) VMs(ctx context.Context, projectID, network string, names ...string) []VM {
 	vms := make([]VM, len(names))
 	must.Each(len(names), func(i int) {
