@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/charts"
 )
 
-// With a proxy of extraEnv the calls to the API server do not go through it either.
+// A proxy in extraEnv must not be used for calls to the API server.
 func TestProxyOfExtraEnv(t *testing.T) {
 	t.Parallel()
 	const own = "$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local"
@@ -42,8 +42,8 @@ func TestProxyOfExtraEnv(t *testing.T) {
 	}
 }
 
-// An umbrella chart may have this one twice, for one group of controllers each. Neither's budget may count the other's Pods:
-// two budgets for one Pod, and no node can be drained.
+// An umbrella chart may contain this chart twice, each for a group of controllers. No PodDisruptionBudget may select
+// the Pods of the other one: a node cannot be drained if two budgets select one Pod.
 func TestTwiceInAnUmbrellaChart(t *testing.T) {
 	t.Parallel()
 	first, err := loader.LoadDir(charts.Name)

@@ -29,20 +29,21 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// sameInThePolicy are annotations of which the policy denies exactly what the parser refuses, among the values here.
+// sameInThePolicy are the annotations for which the policy denies exactly the values that the parser refuses, as far as
+// this test tries them.
 var sameInThePolicy = map[string]bool{
 	annotation.Address: true, annotation.Hostname: true, annotation.NodeSelector: true, annotation.SourceCIDRs: true, annotation.SSLCertificate: true,
 	annotation.KeepIP: true, annotation.Internal: true, annotation.Algorithm: true, annotation.ShareWith: true,
 	annotation.Mode: true, annotation.DirectSpread: true,
 }
 
-// judged is a Service in a policy and at the controller. Where exact is set, the policy denies what the controller refuses.
+// judged is a Service that both the policy and the controller check. If exact is set, both must agree.
 type judged struct {
 	*corev1.Service
 	exact bool
 }
 
-// What the API server denies the controller would refuse as well, and it denies the common slips.
+// The policy denies only what the controller would refuse, and it denies common mistakes.
 func TestPolicyAgreesWithTheController(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "annotations", nil)
@@ -72,7 +73,7 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 			continue
 		}
 		for _, value := range append(texts, d.Example) {
-			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) // the policy does not count
+			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) // the policy does not count the items
 			switch d.Name {
 			case annotation.SSLPorts:
 				add(exact, with(d.Name, value, annotation.SSLCertificate, certificate))
@@ -167,15 +168,15 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		assert.Empty(t, p.denies(t, write{now: other}), "%s is another controller's", what)
 	}
 	assert.Greater(t, denied, 300)
-	// TLS without its certificate is denied too when the certificate goes, and in no other write.
+	// TLS without a certificate is also denied when the certificate is removed, but in no other write.
 	both, alone := loadBalancer(with(annotation.SSLPorts, "443", annotation.SSLCertificate, certificate)), loadBalancer(with(annotation.SSLPorts, "443"))
 	assert.Len(t, p.denies(t, write{now: alone, was: both}), 1)
 	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil), was: both}))
-	// A slip that the policy alone could leave to the controller.
+	// A mistake that the policy could have left to the controller.
 	assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(with(annotation.StickinessOptions, "cookie-name=a b"))}))
 }
 
-// Ranges that were written while nothing limited their number are counted when they come to a load balancer rule.
+// Ranges that were written while no limit applied are counted once they apply to a load balancer rule.
 func TestPolicyLimitsSourceRanges(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "annotations", nil)
@@ -212,7 +213,7 @@ func TestPolicyLimitsSourceRanges(t *testing.T) {
 	}
 }
 
-// Records are written only by who may patch services/status, whatever the type of the Service.
+// Only who may patch services/status may write records, for every type of Service.
 func TestPolicyProtectsRecords(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "records", nil)
@@ -252,8 +253,8 @@ func TestPolicyProtectsRecords(t *testing.T) {
 	}
 }
 
-// A policy that fails closed must not stop Services that it is not about: every expression can be evaluated, within its
-// cost, for Services of every shape.
+// A policy that fails closed must not block other Services: every expression can be evaluated, within its cost limit,
+// for Services of every shape.
 func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 	t.Parallel()
 	many, wide := map[string]string{}, loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP))
@@ -292,13 +293,13 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 	}
 }
 
-// write is a write of a Service that the API server judges.
+// write is a create or update of a Service that the API server checks.
 type write struct {
 	now, was *corev1.Service
 	who      string // "writer" may patch services/status
 }
 
-// admissionPolicy is a rendered policy in the API server's own evaluator.
+// admissionPolicy is a rendered policy in the API server's evaluator.
 type admissionPolicy struct {
 	validating.Validator
 	compiler *plugincel.CompositedCompiler
@@ -330,7 +331,7 @@ func compilePolicy(t *testing.T, p *admissionregistrationv1.ValidatingAdmissionP
 	for i := range p.Spec.MatchConditions {
 		conditions = append(conditions, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
 	}
-	match := matchconditions.NewMatcher(compile(conditions...), p.Spec.FailurePolicy, "policy", "validate", p.Name) // they see no variables
+	match := matchconditions.NewMatcher(compile(conditions...), p.Spec.FailurePolicy, "policy", "validate", p.Name) // match conditions cannot use variables
 	for _, v := range p.Spec.Variables {
 		variable := &validating.Variable{Name: v.Name, Expression: v.Expression}
 		result := compiler.CompileAndStoreVariable(variable, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
@@ -353,7 +354,8 @@ func mayPatchStatus(_ context.Context, a authorizer.Attributes) (authorizer.Deci
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// denies returns the messages of what a policy refuses, and fails when an expression cannot be evaluated or costs too much.
+// denies returns the messages of the failed validations. It fails the test if an expression cannot be evaluated or
+// exceeds its cost limit.
 func (p *admissionPolicy) denies(t *testing.T, w write) (denied []string) {
 	t.Helper()
 	resource := apischema.GroupVersionResource{Version: "v1", Resource: "services"}

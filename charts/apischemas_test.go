@@ -78,7 +78,7 @@ func definitions(t *testing.T, file string) map[string]any {
 	return schemas
 }
 
-// closed forbids fields that a schema does not name, as an API server with strict validation does.
+// closed forbids fields that a schema does not define, like an API server with strict validation.
 func closed(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	if properties != nil && schema["additionalProperties"] == nil && schema["x-kubernetes-preserve-unknown-fields"] == nil {
@@ -96,7 +96,7 @@ func closed(schema map[string]any) {
 	}
 }
 
-// check returns what the API would say against an object.
+// check returns the API's errors for an object.
 func (s *apiSchemas) check(document string) error {
 	raw, err := yaml.YAMLToJSONStrict([]byte(document))
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *apiSchemas) check(document string) error {
 	return s.checkAs(of.APIVersion+" "+of.Kind, document)
 }
 
-// checkAs is check for a document that does not name its kind.
+// checkAs is like check for a document that does not name its kind.
 func (s *apiSchemas) checkAs(kind, document string) error {
 	raw, err := yaml.YAMLToJSONStrict([]byte(document))
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 
 type values = map[string]any
 
-// Every rule of the Pod Security Standard "restricted", and of "baseline" all but the host's network.
+// Pods follow all rules of the Pod Security Standard "restricted" except, as in "baseline", for the host's network.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	for name, values := range valueSets(t) {
@@ -50,8 +50,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// The controller itself reads the arguments that the chart gives it. One after the other, because the framework's commands
-// share flags of the process. Nobody needs extraArgs for a setting of ours.
+// The controller parses the arguments that the chart sets. The value sets run in turn, because the framework's commands
+// share flags of the process. Every flag of ours has a value in the chart, so nobody needs extraArgs for it.
 func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 	flags := func() (*provider.Options, cliflag.NamedFlagSets) {
 		ours, sections := provider.DefaultOptions(), cliflag.NamedFlagSets{}
@@ -87,7 +87,8 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 	})
 }
 
-// The kubelet of a Pod's node may read the keys: by default no worker's can. Without control plane nodes the operator says so.
+// The kubelet of a Pod's node can read the keys: by default no worker runs a Pod. In a cluster without control plane
+// nodes the operator must allow it.
 func TestSecurityPodsOnControlPlaneNodesOnly(t *testing.T) {
 	t.Parallel()
 	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
@@ -116,7 +117,8 @@ func args(t *testing.T, values map[string]any) []string {
 	return workload(t, values).Spec.Containers[0].Args
 }
 
-// The role allows what the controllers that run need, and namespaces are read as far as the policy for tenants needs them.
+// The role allows what the enabled controllers need; it allows reading namespaces only if the tenancy policy needs
+// them.
 func TestPermissionsShrink(t *testing.T) {
 	t.Parallel()
 	const (

@@ -35,7 +35,7 @@ const (
 	kubeVersion = "v1.37.1"
 )
 
-// valueSets are the values of the chart's ci folder by their name.
+// valueSets returns the values of the chart's ci folder by name.
 func valueSets(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(charts.Name + "/ci/*-values.yaml")
@@ -60,7 +60,7 @@ func load(t *testing.T) *helm.Chart {
 	return chart
 }
 
-// render is the manifest with the test Pod, as helm template prints it.
+// render returns the manifest with the test Pod, as helm template prints it.
 func render(t *testing.T, values map[string]any) string {
 	t.Helper()
 	out, err := renderWith(values, load(t))
@@ -98,7 +98,7 @@ func TestLintStrict(t *testing.T) {
 	}
 }
 
-// objects decodes a manifest the way an API server with strict field validation does.
+// objects decodes a manifest like an API server with strict field validation.
 func objects(t *testing.T, manifest string) []runtime.Object {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -138,7 +138,7 @@ func find[T runtime.Object](t *testing.T, all []runtime.Object) T {
 	return found[0]
 }
 
-// workload is the Pod template of the Deployment or DaemonSet.
+// workload returns the Pod template of the Deployment or DaemonSet.
 func workload(t *testing.T, values map[string]any) *corev1.PodTemplateSpec {
 	t.Helper()
 	all := objects(t, render(t, values))

@@ -23,9 +23,9 @@ import (
 // chartReference is where the pages install the chart from.
 const chartReference = "oci://ghcr.io/csccm/charts/cloudstack-ccm"
 
-// pageSchemas are the schemas of what docs/distributions.md shows. Those of Cluster API and of the Helm controller come
-// from their Go modules. There is no such module of the others: testdata/apischemas/by-hand.yaml. Files without a kind go
-// by the name of their tool.
+// pageSchemas are the schemas of the documents in docs/distributions.md. Those of Cluster API and of the Helm
+// controller come from their Go modules; those of tools without such a module are in testdata/apischemas/by-hand.yaml.
+// A file without a kind has the name of its tool.
 func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", "by-hand.yaml"))
@@ -60,7 +60,7 @@ func kubeadmSchemas(t *testing.T, template any) map[string]any {
 	return out
 }
 
-// shown is a document of a page, as far as this test looks into it.
+// shown has the fields of a document on a page that this test reads.
 type shown struct {
 	APIVersion, Kind string
 	Manifest         string // of Talos
@@ -76,8 +76,8 @@ type shown struct {
 	}
 }
 
-// TestManifestsOfTheDistributions: what docs/distributions.md says to write fits the schemas of its kinds; values in it
-// fit the chart's, and cloud-configs in it can be read.
+// TestManifestsOfTheDistributions: the documents in docs/distributions.md match the schemas of their kinds; values in
+// them match the chart's schema, and cloud-configs in them can be parsed.
 func TestManifestsOfTheDistributions(t *testing.T) {
 	t.Parallel()
 	root, err := pages.Root()
@@ -142,7 +142,7 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 	return kind
 }
 
-// configurationOf returns whose configuration file a document without a kind is.
+// configurationOf returns the tool whose configuration file a document without a kind is.
 func configurationOf(document string) string {
 	switch {
 	case strings.HasPrefix(document, "cluster:"):

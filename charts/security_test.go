@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// docs/security.md lists each permission and no other.
+// docs/security.md lists exactly the permissions of the chart.
 func TestPageOfSecurityIsTrue(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../docs/security.md")

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// tenancyArgument is the policy that the controller gets.
+// tenancyArgument returns the tenancy policy in the controller's arguments.
 func tenancyArgument(t *testing.T, v values) tenancy.Policy {
 	t.Helper()
 	for _, arg := range args(t, v) {

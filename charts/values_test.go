@@ -18,13 +18,13 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// wrongValues is an entry of testdata/wrong-values.yaml: values, and what is said of them.
+// wrongValues is an entry of testdata/wrong-values.yaml: values and the expected error.
 type wrongValues struct {
 	Values values `json:"values"`
 	Says   string `json:"says"`
 }
 
-// One line for each, which names the value and what would be right.
+// The error has one line for each wrong value, which names it and says what is allowed.
 func TestWrongValues(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/wrong-values.yaml"
@@ -57,7 +57,7 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// Each value has its place in the schema, and no mapping takes unknown keys but those whose keys are the user's.
+// The schema contains each value, and no mapping allows unknown keys unless its keys are chosen by the user.
 func TestSchemaCoversTheValues(t *testing.T) {
 	t.Parallel()
 	read := func(file string) (out map[string]any) {

@@ -46,7 +46,8 @@ func read(t *testing.T) (root string, all []pages.Page, byPath map[string]pages.
 	return root, all, byPath
 }
 
-// target resolves a link of a page to a path of the repository and an anchor; ok is false for what leads elsewhere.
+// target resolves a link of a page to a path in the repository and an anchor; ok is false for a link out of the
+// repository.
 func target(from, link string) (to, anchor string, ok bool) {
 	if rest, own := strings.CutPrefix(link, version.Pages); own {
 		from, link = "README.md", rest
@@ -91,7 +92,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// TestEveryFileIsNamed: nothing lies in docs/ that no page speaks of.
+// TestEveryFileIsNamed: some page names each file in docs/.
 func TestEveryFileIsNamed(t *testing.T) {
 	t.Parallel()
 	root, all, _ := read(t)
@@ -119,8 +120,8 @@ func TestEveryFileIsNamed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// `make X` in the text and in blocks is a target of the Makefile, and each package in its lists exists: a list that names one that is
-// gone fails only where somebody runs its target.
+// `make X` on a page is a target of the Makefile, and each package in its lists exists: nothing else finds a missing
+// package before somebody runs the target.
 func TestMakefile(t *testing.T) {
 	t.Parallel()
 	root, all, _ := read(t)
@@ -152,10 +153,10 @@ func TestMakefile(t *testing.T) {
 	}
 }
 
-// namedTest is a test or scenario as CONTRIBUTING.md names it: its function or title, and its folder.
+// namedTest is a test or scenario that CONTRIBUTING.md names, with its folder.
 var namedTest = regexp.MustCompile("`([^`]+)` \\(([a-z0-9/]+)\\)")
 
-// Every row of the tables has tests, and every test that is named exists.
+// Every row of the tables names tests, and each of them exists.
 func TestPromisesHaveTheirTests(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
@@ -177,7 +178,7 @@ func TestPromisesHaveTheirTests(t *testing.T) {
 	require.Equal(t, 9+9+5, seen)
 }
 
-// All files that name the supported versions of Kubernetes agree.
+// All files name the same supported versions of Kubernetes.
 func TestVersionsOfKubernetes(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
@@ -196,7 +197,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	require.Contains(t, file("README.md"), "Kubernetes "+minimum[1]+" or newer")
 }
 
-// Only the Dockerfile names an image from elsewhere, by its digest. It builds as a release does.
+// Only the Dockerfile names an external image, by its digest. It builds with the flags of a release.
 func TestDockerfileIsPinned(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
@@ -228,8 +229,9 @@ func hasTest(t *testing.T, dir, name string) bool {
 	return false
 }
 
-// servicesOf returns the Services of type LoadBalancer in a manifest, and those that the controllers of Gateway API make of its objects:
-// they have the annotations of ours that are anywhere in an object. HTTP/3, in the name of the manifest, also has UDP on port 443.
+// servicesOf returns the Services of type LoadBalancer in a manifest, and those that the controllers of Gateway API
+// create from its objects: they have all of csccm's annotations in such an object. A manifest with HTTP/3 in its name
+// also has UDP on port 443.
 func servicesOf(t *testing.T, name string, manifest []byte) (out []*corev1.Service) {
 	t.Helper()
 	var annotated func(v any)
@@ -275,7 +277,7 @@ func servicesOf(t *testing.T, name string, manifest []byte) (out []*corev1.Servi
 	}
 }
 
-// serves checks a Service as the controller would, without a cluster.
+// serves checks without a cluster whether the controller would serve a Service.
 func serves(t *testing.T, name string, svc *corev1.Service) {
 	t.Helper()
 	for key := range svc.Annotations {
@@ -292,11 +294,11 @@ func serves(t *testing.T, name string, svc *corev1.Service) {
 	}
 }
 
-// playedElsewhere are the examples that are not in pkg/testenv/script/table/examples.txt: those of real nodes, of the end-to-end
-// script gitops, and two that need what the scenarios' world has not: a certificate, and a tier of that name.
+// playedElsewhere are the examples that are not in pkg/testenv/script/table/examples.txt: those of the real nodes, of
+// the end-to-end script gitops, and two that need a certificate or a tier which the scenarios' world does not have.
 var playedElsewhere = []string{"gateway-", "gitops-", "ingress-nginx", "traefik", "tls", "vpc-tier"}
 
-// Each example has a Service that the controller serves, and so is a Service in a page's YAML.
+// The controller would serve each Service in the examples and in the YAML of the pages.
 func TestServicesAreValid(t *testing.T) {
 	t.Parallel()
 	gateways, err := filepath.Glob(filepath.Join("examples", "gateway-*", "*.yaml"))

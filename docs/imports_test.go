@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestImportsPointOneWay: everything that the controller links runs in the cluster with the keys of CloudStack, what the
-// commands share knows none of them, and no command knows another one.
+// TestImportsPointOneWay: the controller links only packages that may run in the cluster with CloudStack's keys;
+// packages that commands share import no command, and no command imports another one.
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
 	const module, commands = "github.com/csccm/csccm/", "github.com/csccm/csccm/installer/commands/"

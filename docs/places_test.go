@@ -20,16 +20,16 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// ours matches an address that has our name in it: a URL, or an image.
+// ours matches the URL or image of a place that belongs to this project.
 var ours = regexp.MustCompile("(?:(?:https?|oci)://[^\\s\"'`<>()\\[\\]{}|\\\\]*csccm|\\b(?:ghcr|quay|docker)\\.io/[\\w/-]*csccm)[^\\s\"'`<>()\\[\\]{}|\\\\]*")
 
-// elsewhere matches hosts of examples and tests, and names that are no address to visit.
+// elsewhere matches hosts of examples and tests, and names that are no addresses.
 var elsewhere = regexp.MustCompile(`^(\w+://)?([\w-]+\.)*(example\.(org|com)|invalid|test|localhost|svc)\b|^\w+://(127\.0\.0\.1|192\.0\.2\.|%s)`)
 
 // mentioned matches the name of a page in the text of another file.
 var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|svg))`)
 
-// wrong returns what is wrong with an address of ours, or "".
+// wrong returns what is wrong with an address of this project, or "".
 func wrong(root string, byPath map[string]pages.Page, address string) string {
 	address = strings.TrimRight(strings.TrimPrefix(address, "oci://"), ".,;:*")
 	for _, place := range [][2]string{ // addresses begin so, and the rest is a file of this folder; images are named after their programs
@@ -66,11 +66,12 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 	return "pkg/version/version.go has no such place"
 }
 
-// ending matches what follows a name: the tag or digest of an image, the ref of a workflow, a verb of a format, whose folder must be there.
+// ending matches what follows a name: the tag or digest of an image, the ref of a workflow, or a format verb, whose
+// folder must exist.
 var ending = regexp.MustCompile(`[:@%].*`)
 
-// TestPublishedPlaces reads each file of the repository: an address of ours is a published place, and what it names in the repository
-// exists.
+// TestPublishedPlaces reads each file of the repository: each address of this project is a published place, and the
+// file that it names exists.
 func TestPublishedPlaces(t *testing.T) {
 	t.Parallel()
 	root, _, byPath := read(t)

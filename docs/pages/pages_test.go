@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command of a page that does not exist, or has no such flag, is found in each way to write one.
+// Wrong commands and flags on a page are found in each notation.
 func TestCommandsAndTheirProblems(t *testing.T) {
 	t.Parallel()
 	root := &cobra.Command{Use: "csccm", Run: func(*cobra.Command, []string) {}}

@@ -25,10 +25,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limit is how long a condition may take on a busy machine.
+// limit bounds a wait for a condition on a busy machine.
 const limit = 1 * time.Minute
 
-// browser is the package's browser, and missing why there is none.
+// browser is the package's browser; missing says why there is none.
 var (
 	browser context.Context
 	missing error
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts Debian's Chromium, or what is installed of its family; end ends it and removes what it leaves.
+// start starts Debian's Chromium or a related browser; end ends it and removes its files.
 func start() (ctx context.Context, end func(), err error) {
 	temporary, err := os.MkdirTemp("", "csccm-browser")
 	if err != nil {
@@ -66,7 +66,7 @@ func start() (ctx context.Context, end func(), err error) {
 	return ctx, end, err
 }
 
-// look is how a tab shows the page.
+// look is how a tab renders the page.
 type look struct {
 	width, height int64
 	dark, calm    bool
@@ -79,10 +79,11 @@ type tab struct {
 	testing.TB
 	ctx     context.Context
 	console iter.Seq2[chromedp.ConsoleMessage, error]
-	attacks bool // errors and violations are what the test wants
+	attacks bool // the test expects errors and violations of the page's policy
 }
 
-// newTab opens an empty tab. At the test's end the page has had no error, and its policy was not violated.
+// newTab opens an empty tab. At the end of the test it checks that the page had no error and did not violate its
+// policy.
 func newTab(t testing.TB, l look) *tab {
 	t.Helper()
 	if missing != nil && os.Getenv("CSCCM_BROWSER") != "required" {
@@ -120,14 +121,14 @@ func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
 	return out
 }
 
-// sound fails the test for an error or a violation in the page.
+// sound fails the test if the page had an error or violated its policy.
 func (tb *tab) sound() {
 	tb.Helper()
 	if tb.Failed() || tb.attacks {
 		return
 	}
 	assert.Empty(tb, value[[]string](tb, `violations`), "the page's policy refused it")
-	// The messages before this one have come when it comes.
+	// When this message has arrived, all messages before it have, too.
 	tb.run(`console.log('the end of the test')`)
 	for m, err := range tb.console {
 		require.NoError(tb, err)
@@ -157,7 +158,7 @@ func (tb *tab) run(expression string) {
 	tb.do(chromedp.Evaluate[chromedp.Void](expression))
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (tb *tab) until(expression string) {
 	tb.Helper()
 	every := chromedp.WithPollingInterval(20 * time.Millisecond)
@@ -165,13 +166,13 @@ func (tb *tab) until(expression string) {
 	require.NoError(tb, err, "waiting for %s", expression)
 }
 
-// click presses the mouse on what a selector finds.
+// click clicks the element of a selector.
 func (tb *tab) click(selector string) {
 	tb.Helper()
 	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
 }
 
-// hover moves the mouse to the middle of what a selector finds.
+// hover moves the mouse to the centre of the element of a selector.
 func (tb *tab) hover(selector string) {
 	tb.Helper()
 	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
@@ -185,7 +186,7 @@ var keys = map[string]string{
 	"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Home": kb.Home, "End": kb.End,
 }
 
-// press presses keys, as "ArrowDown" or a text that is typed.
+// press presses a key, such as "ArrowDown", or types a text.
 func (tb *tab) press(names ...string) {
 	tb.Helper()
 	for _, name := range names {
@@ -193,7 +194,7 @@ func (tb *tab) press(names ...string) {
 	}
 }
 
-// slash presses the key / as a keyboard does: what the page does with the key decides whether it is also typed.
+// slash presses the key / like a keyboard: the page decides whether the key is also typed.
 func (tb *tab) slash() {
 	tb.Helper()
 	p := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"}
@@ -214,19 +215,19 @@ func quote(s string) string {
 	return string(out)
 }
 
-// box is the selector of an object's or a group's box on the map.
+// box returns the selector of the box of an object or a group on the map.
 func box(id string) string { return "button[data-id=" + strings.ReplaceAll(quote(id), `\`, `\\`) + "]" }
 
-// step is an action and what must be seen then.
+// step is an action and what the page must show afterwards.
 type step struct{ do, at, want string }
 
-// focused is what has the focus.
+// focused is an expression for the element with the focus.
 const focused = `(({dataset, id, href, textContent}) =>
 	dataset.id || id || href?.slice(href.indexOf('#')) || dataset.focus || textContent)(document.activeElement)`
 
-// play does steps. An action is click, hover, view, choose, press or type with its argument, or an expression. What must be seen is
-// an expression that becomes true, the elements of a selector, by their number after = or by their visible texts with | between
-// them, or what has the focus.
+// play performs steps. An action is click, hover, view, choose, press or type with its argument, or an expression. The
+// expectation is an expression that becomes true, the elements of a selector (their number after =, or their visible
+// texts with | between them), or the element with the focus.
 func (e *env) play(steps []step) {
 	e.Helper()
 	for _, s := range steps {
@@ -265,7 +266,7 @@ func (e *env) play(steps []step) {
 	}
 }
 
-// want waits until the visible texts of a selector's elements are these.
+// want waits until the elements of a selector have exactly these visible texts.
 func (tb *tab) want(selector string, want ...string) {
 	tb.Helper()
 	var got []string

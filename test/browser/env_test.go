@@ -40,7 +40,7 @@ func (e *env) Snapshot(context.Context) (model.Snapshot, error) {
 
 func (e *env) Changed() <-chan struct{} { return e.changed }
 
-// change changes the snapshot; the page gets the difference.
+// change changes the snapshot; the page receives the difference.
 func (e *env) change(f func(*model.Snapshot)) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -52,7 +52,7 @@ func (e *env) change(f func(*model.Snapshot)) {
 	}
 }
 
-// object returns the object with an ID, to be changed.
+// object returns the object with an ID, for changes.
 func object(s *model.Snapshot, id string) *model.Object {
 	return &s.Objects[slices.IndexFunc(s.Objects, func(o model.Object) bool { return o.ID == id })]
 }
@@ -72,7 +72,7 @@ func (e *env) act() error {
 	return nil
 }
 
-// serve starts the server of a page that no tab shows yet.
+// serve starts the server of a page without opening a tab.
 func serve(t testing.TB, l look, s model.Snapshot) *env {
 	t.Helper()
 	e := &env{s: s, changed: make(chan struct{}, 1)}
@@ -108,21 +108,21 @@ func show(t testing.TB, l look, s model.Snapshot) *env {
 	return e
 }
 
-// settle waits until the page has answered to its new size and nothing moves.
+// settle waits until the page has adapted to its new size and all animations have ended.
 func (e *env) settle() {
 	e.Helper()
 	value[any](e.tab, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`)
 	e.until(`document.getAnimations().length === 0`)
 }
 
-// choose opens the details of an object, which may be a box or, on a narrow screen, a card.
+// choose opens the details of an object by its box or, on a narrow screen, its card.
 func (e *env) choose(id string) {
 	e.Helper()
 	e.run(`location.hash = '#map/' + encodeURIComponent(` + quote(id) + `)`)
 	e.until(`!document.getElementById('details').hidden`)
 }
 
-// script runs a file of testdata in the page, and fails the test for what its function check did not see.
+// script runs a file of testdata in the page. The test fails with what its function check returns.
 func (e *env) script(name, args string) {
 	e.Helper()
 	text := "(async () => {"
@@ -136,7 +136,7 @@ func (e *env) script(name, args string) {
 	}
 }
 
-// views are the page's views, by their names in the address.
+// views are the page's views, as in its URL.
 var views = []string{"map", "checks", "plan", "timeline", "nodes", "faults"}
 
 // view opens a view by its link.

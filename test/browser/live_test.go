@@ -19,12 +19,12 @@ import (
 	"github.com/csccm/csccm/pkg/ui/page"
 )
 
-// count counts the elements that change until the expression that collect ends with.
+// count is a script that records the changed elements until the expression collect.
 const count = `window.touched = new Set();
 new MutationObserver((records) => { for (const r of records) { touched.add(r.target); for (const n of r.addedNodes) touched.add(n) } })
 	.observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true})`
 
-// TestPatches: what changed is drawn, the rest is left alone, and a screen reader hears of it.
+// TestPatches: the page redraws only what changed, and announces it to screen readers.
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(20, 20))
@@ -71,7 +71,7 @@ func TestPatches(t *testing.T) {
 	e.until(`document.getElementById('details').textContent.includes('This object is gone.')`)
 }
 
-// TestConnectionLost: the page says that what it shows is old, and goes on by itself.
+// TestConnectionLost: the page says that its content is outdated, and reconnects by itself.
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	tb := newTab(t, desk)
@@ -118,13 +118,14 @@ func TestConnectionLost(t *testing.T) {
 	status("failed", "the server sends version 99 of the data, this page reads version 1: reload the page")
 }
 
-// TestFocusSurvivesPatches: a box keeps the focus when others come before it; when it goes, the map keeps the focus.
+// TestFocusSurvivesPatches: a box keeps the focus when others are inserted before it; when it disappears, the map keeps
+// the focus.
 func TestFocusSurvivesPatches(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(3, 2))
 	const id = "rule/r-0001"
 	e.do(chromedp.Focus(chromedp.CSS(box(id))))
-	e.change(func(s *model.Snapshot) { // their order turns round
+	e.change(func(s *model.Snapshot) { // reverses their order
 		for i := range 3 {
 			object(s, fmt.Sprintf("service/team-00/web-%04d", i)).Name = fmt.Sprintf("web-%d", 9-i)
 		}
@@ -134,8 +135,8 @@ func TestFocusSurvivesPatches(t *testing.T) {
 	e.until(`document.querySelector("[data-id='rule/other']") && document.activeElement.matches('.box')`)
 }
 
-// TestDetailsAreReadable: a long name of an annotation takes no room from its value, and annotations are closed. A patch leaves
-// the panel where it was read, and open.
+// TestDetailsAreReadable: a long name of an annotation takes no space from its value, and annotations are collapsed.
+// After a patch the panel keeps its scroll position and stays expanded.
 func TestDetailsAreReadable(t *testing.T) {
 	t.Parallel()
 	const id = "service/team-00/web-0001"
@@ -163,7 +164,7 @@ func TestDetailsAreReadable(t *testing.T) {
 	}
 }
 
-// TestOpenedElsewhere: the map works for a page that was reloaded at another view, where its filters survive.
+// TestOpenedElsewhere: the map works after the page was reloaded at another view, where its filters are kept.
 func TestOpenedElsewhere(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(20, 20))

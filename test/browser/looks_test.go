@@ -28,10 +28,10 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// screens are the sizes that the page is made for.
+// screens are the screen sizes that the page supports.
 var screens = map[string]look{"phone": {width: 400, height: 800}, "desk": desk, "wall": {width: 3840, height: 2160}}
 
-// axe is Deque's accessibility checker, as npm has it and vendor.json pins it.
+// axe is Deque's accessibility checker from npm, in the version in vendor.json.
 var axe = sync.OnceValues(func() (string, error) {
 	content, err := os.ReadFile(filepath.Join("testdata", "axe", "axe.min.js"))
 	pinned, unread := os.ReadFile(filepath.Join("testdata", "axe", "vendor.json"))
@@ -62,7 +62,7 @@ func accessible(tb *tab, where string) {
 	}
 }
 
-// TestScreens audits every view on every screen. Nothing but the map and tables scrolls sideways, and the parts are where they
+// TestScreens audits every view on every screen. Only the map and tables scroll sideways, and each part is where it
 // should be.
 func TestScreens(t *testing.T) {
 	t.Parallel()
@@ -95,13 +95,13 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// large is the state of what TestRecordLarge has recorded, in the file that CSCCM_UI_LARGE names.
+// large is the state that TestRecordLarge recorded to the file in CSCCM_UI_LARGE.
 const large = "1,000 x 1,000"
 
 var moment = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
-// recorded is a state of a live cluster, as TestRecord of package e2e has recorded it, moved to the present: ages are shown.
-// Without a state it is that of the healthy cluster; names are those of all states.
+// recorded returns a state of a live cluster that TestRecord of package e2e recorded, with times relative to now,
+// because the page shows ages. Without a name it is the healthy cluster; names are those of all states.
 func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	t.Helper()
 	file := filepath.Join("testdata", "recorded.json.gz")
@@ -139,7 +139,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	return s, names
 }
 
-// TestStates looks at each state of a live cluster on each screen: testdata/expect.js says what must be seen.
+// TestStates shows each state of a live cluster on each screen: testdata/expect.js says what the page must show.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	_, states := recorded(t, "")
@@ -161,8 +161,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestPictures draws the pictures of docs/ui.md: CSCCM_UI_DOCS=$PWD/../docs/ui go test ./browser -run Pictures. What is on them is
-// compared by the other tests, by its structure: pixels differ with fonts.
+// TestPictures writes the pictures of docs/ui.md: CSCCM_UI_DOCS=$PWD/../docs/ui go test ./browser -run Pictures. Other
+// tests check their content by its structure, because pixels depend on fonts.
 func TestPictures(t *testing.T) {
 	docs := os.Getenv("CSCCM_UI_DOCS")
 	if docs == "" {
@@ -209,7 +209,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestSmallThings: what made the page harder to use than it need be is in testdata/small.js.
+// TestSmallThings: testdata/small.js checks for details that once made the page hard to use.
 func TestSmallThings(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"desk", "phone"} {
@@ -226,7 +226,7 @@ func TestSmallThings(t *testing.T) {
 	}
 }
 
-// TestLinesPassBetweenBoxes: a link that skips columns touches no box on its way.
+// TestLinesPassBetweenBoxes: a link that skips columns crosses no box.
 func TestLinesPassBetweenBoxes(t *testing.T) {
 	t.Parallel()
 	s := sample(12, 6)

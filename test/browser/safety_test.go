@@ -22,10 +22,10 @@ import (
 	"github.com/csccm/csccm/pkg/ui/page"
 )
 
-// foreign counts the elements that no file of the page has.
+// foreign counts elements that are in no file of the page.
 const foreign = `document.querySelectorAll('img, iframe, object, embed, body script, body style, form, a[href^="javascript:"]').length`
 
-// TestHostileNames: texts from tenants are texts in every view, in the details, and in the exported file.
+// TestHostileNames: texts from tenants stay texts in every view, in the details, and in the exported file.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, hostile())
@@ -48,7 +48,7 @@ func TestHostileNames(t *testing.T) {
 		safe("details")
 		e.press("Escape")
 	}
-	// A search and an address of a view are texts, too.
+	// A search and the name of a view in the URL are texts, too.
 	e.click("#map-search")
 	e.press(`<img src=x onerror=window.hacked=1>`)
 	e.run(`location.hash = '#map/<img src=x onerror=window.hacked=1>%'; location.hash = '#__proto__/x'; location.hash = '#map/constructor'`)
@@ -57,7 +57,7 @@ func TestHostileNames(t *testing.T) {
 	safe("after a search")
 }
 
-// TestExportedFile: the file shows everything without a script and within its own policy.
+// TestExportedFile: the file shows everything without scripts and without violating its own policy.
 func TestExportedFile(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]model.Snapshot{"hostile": hostile(), "large": sample(60, 40)} {
@@ -79,10 +79,11 @@ func TestExportedFile(t *testing.T) {
 	}
 }
 
-// attack is a page of another origin that tries what it can with the address of ours.
+// attack is a page of another origin that attacks our page by its URL.
 var attack = template.Must(template.ParseFiles(filepath.Join("testdata", "attack.html")))
 
-// TestHostilePage: a page of another origin in the same browser, with the session's cookie there, reads and changes nothing.
+// TestHostilePage: a page of another origin in the same browser, which holds the session's cookie, can read and change
+// nothing.
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, faulty(sample(3, 2)))
@@ -98,8 +99,8 @@ func TestHostilePage(t *testing.T) {
 		assert.NoError(t, attack.Execute(w, own))
 	}))
 	t.Cleanup(srv.Close)
-	// By another name it is another site; by the same one the cookie, which ignores ports, would be sent to the page's
-	// path.
+	// With another host name it is another site. With the same host name the browser would send the cookie, which
+	// ignores ports, if the path matched.
 	for _, from := range []string{srv.URL, strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
 		e.do(chromedp.Navigate(from))
 		for name, got := range value[map[string]string](e.tab, `all`) {

@@ -18,8 +18,8 @@ var at = time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC)
 
 const namespaceSize, poolSize = 25, 100
 
-// sample returns a snapshot with so many Services, each with an address, a rule and every fifth a forward, and so many
-// nodes with a VM each. Every 40th object is not well.
+// sample returns a snapshot with a number of Services, each with an address, a rule and every fifth a port forwarding,
+// and a number of nodes with a VM each. Every 40th object has a problem.
 func sample(services, nodes int) model.Snapshot {
 	s := model.Snapshot{SchemaVersion: model.SchemaVersion, At: at, Title: fmt.Sprintf("Cluster sample: %d Services, %d nodes", services, nodes)}
 	add := func(o model.Object) string {
@@ -109,7 +109,7 @@ func sample(services, nodes int) model.Snapshot {
 
 func vmID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
-// hostile returns a snapshot in which every text is an attempt to become HTML, a script or another page's address.
+// hostile returns a snapshot in which every text tries to become HTML, a script or a link to another page.
 func hostile() model.Snapshot {
 	const evil = `"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><style>*{display:none}</style>`
 	const address = `javascript:window.hacked=1`

@@ -45,8 +45,8 @@ func showSimulator(t testing.TB, l look) *simulated {
 	return e
 }
 
-// TestSimulator: the simulator's page shows its world and its calls; a fault and the speed that are set there, or elsewhere, are what
-// every tab shows, also one that is opened later.
+// TestSimulator: the simulator's page shows its world and its calls. Every tab, also one that opens later, shows a
+// fault and the speed that were set on the page or elsewhere.
 func TestSimulator(t *testing.T) {
 	t.Parallel()
 	e := showSimulator(t, desk)
@@ -60,7 +60,7 @@ func TestSimulator(t *testing.T) {
 	require.NoError(t, err)
 	e.play([]step{{"view timeline", "", `document.getElementById('timeline').textContent.includes('listNetworks')`}})
 
-	// What somebody else does in the cloud is a button of the object.
+	// Each object has buttons for what others may do to it in the cloud.
 	e.view("map")
 	for _, deed := range []struct{ kind, name, end, left string }{
 		{"network", "fill", "no more addresses: asked for", "0"},

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// TestThousands counts the work for 1,000 Services on 1,000 nodes. Times are measured by BenchmarkPage.
+// TestThousands counts the elements for 1,000 Services on 1,000 nodes. BenchmarkPage measures times.
 func TestThousands(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(1000, 1000))
@@ -46,7 +46,7 @@ func TestThousands(t *testing.T) {
 	least("elements with a namespace and a pool of 100 nodes opened", value[int](e.tab, elements), 2600)
 	e.play([]step{
 		{"click " + box("more/nodes"), "", `document.querySelectorAll('.column:nth-of-type(4) .box').length > 100`},
-		// What is far down in a folded list is shown when something leads to it.
+		// An object that is far down in a collapsed list becomes visible when a link leads to it.
 		{"choose node/node-0999", "[data-id='node/node-0999'][aria-current=true]", "=1"},
 	})
 	e.choose("service/team-03/web-0080")
@@ -61,7 +61,7 @@ func TestThousands(t *testing.T) {
 	})
 }
 
-// watch notes when the page has drawn what an event brought: since the navigation began, and since the event came.
+// watch records when the page has drawn an event: since the navigation began, and since the event arrived.
 const watch = `window.times = {};
 const add = EventSource.prototype.addEventListener;
 EventSource.prototype.addEventListener = function (name, f) {
@@ -72,8 +72,8 @@ EventSource.prototype.addEventListener = function (name, f) {
 	});
 };`
 
-// BenchmarkPage measures for docs/contributing/performance.md the first paint, the whole map and a patch: the least of all runs, which
-// other work on the machine disturbs least.
+// BenchmarkPage measures the first paint, the whole map and a patch for docs/contributing/performance.md. It reports
+// the minimum of all runs, which other work on the machine affects least.
 func BenchmarkPage(b *testing.B) {
 	for _, size := range [][2]int{{20, 20}, {200, 200}, {1000, 1000}, {5000, 1000}} {
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {

@@ -20,7 +20,7 @@ func faulty(s model.Snapshot) model.Snapshot {
 	return s
 }
 
-// TestViews looks at every view, with its filters.
+// TestViews checks every view and its filters.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	node := func(i int) string { return " external-cloudstack://" + vmID(i) + " " + vmID(i) + " Running " }
@@ -68,13 +68,13 @@ func TestViews(t *testing.T) {
 	})
 }
 
-// set is an action: it chooses a value of a list, as a user does.
+// set returns an action that chooses a value of a list.
 func set(selector, value string) string {
 	return `((s) => { s.value = ` + quote(value) + `; s.dispatchEvent(new Event('change')) })` +
 		`(document.querySelector(` + quote(selector) + `))`
 }
 
-// follow is an action: it clicks a link of the details.
+// follow returns an action that clicks a link in the details.
 func follow(text string) string {
 	return `[...document.querySelectorAll('#details .relations a')].find((a) => a.textContent === ` + quote(text) + `).click()`
 }
@@ -112,7 +112,7 @@ func TestClickPath(t *testing.T) {
 	require.Equal(t, "csccm plan -n team-00 web-0007", value[string](e.tab, `navigator.clipboard.readText()`))
 }
 
-// TestKeyboardPath does everything without a mouse.
+// TestKeyboardPath uses the page without a mouse.
 func TestKeyboardPath(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(100, 20))

@@ -28,11 +28,11 @@ type Suite struct {
 	Tests []Test
 }
 
-// Form is a cluster and a CloudStack in which the tests run.
+// Form is a kind of cluster and CloudStack in which the tests run.
 type Form struct {
-	// Is describes it in the page.
+	// Is describes the form on the page.
 	Name, Is string
-	// World is tier or empty, Latency a profile of the simulator, Server the release that it plays.
+	// World is tier or empty. Latency is a profile of the simulator. Server is the simulated release.
 	World, Latency, Server string
 	// Install are flags of csccm install.
 	Install []string
@@ -49,7 +49,7 @@ type Test struct {
 	Lane, Group, Name string
 	// Rolling tests take a quarter of an hour.
 	Rolling bool
-	// Note is what else is to be known of it.
+	// Note is a remark about the test for the page.
 	Note   string
 	Cannot *Cannot
 }
@@ -72,7 +72,7 @@ func Load() (s Suite) {
 	return s
 }
 
-// focus returns a regular expression of the test's name in full.
+// focus returns a regular expression that matches exactly the test's name.
 func (t *Test) focus() string { return t.Group + `\b.*` + regexp.QuoteMeta(t.Name) }
 
 // cannot returns why the test does not pass in a form; nil when it should.
@@ -83,7 +83,7 @@ func (t *Test) cannot(form string) *Cannot {
 	return nil
 }
 
-// Lanes returns regular expressions of the names of the tests that run in a form, by lane.
+// Lanes returns, by lane, regular expressions that match the names of the tests of a form.
 func (s Suite) Lanes(form string, rolling bool) map[string]string {
 	lanes := map[string]string{}
 	for _, t := range s.Tests {
@@ -95,7 +95,7 @@ func (s Suite) Lanes(form string, rolling bool) map[string]string {
 	return lanes
 }
 
-// either returns a regular expression that matches what one of two matches, of which the first may be empty.
+// either returns a regular expression that matches what one of two expressions matches; the first may be empty.
 func either(a, b string) string {
 	if a == "" {
 		return b

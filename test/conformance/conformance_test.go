@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPage: a failure is named with what it says, and so is a test that passed alone.
+// TestPage: the page shows the error of a failed test, and names a test that passed only alone.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page := Load().Page("2026-11-28", []Run{{Form: "isolated", Release: "v1.37.1", Outcomes: []Outcome{

@@ -37,7 +37,7 @@ type clusterEnv struct {
 	helm  *helm.Client
 }
 
-// defaultGrace is longer than a busy machine holds up the heartbeats of a node.
+// defaultGrace is longer than a busy machine may delay the heartbeats of a node.
 const defaultGrace = time.Minute
 
 // newClusterEnv returns a cluster without nodes in a world (nil: the example).
@@ -46,7 +46,7 @@ func newClusterEnv(t *testing.T, world *simulator.World) *clusterEnv {
 	return newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: defaultGrace}), world)
 }
 
-// newClusterEnvOn is newClusterEnv on a control plane.
+// newClusterEnvOn is like newClusterEnv on a given control plane.
 func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World) *clusterEnv {
 	t.Helper()
 	cloud, err := testenv.StartCloudStack(world)
@@ -57,7 +57,7 @@ func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World) *clus
 	return newClusterEnvOf(t, p, cloud, nodes)
 }
 
-// newClusterEnvOf is newClusterEnv of its parts.
+// newClusterEnvOf is like newClusterEnv with given parts.
 func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, nodes *testenv.Cluster) *clusterEnv {
 	t.Helper()
 	e := &clusterEnv{env: env{Plane: p, cloud: cloud, home: t.TempDir()}, nodes: nodes}
@@ -82,7 +82,7 @@ func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, no
 
 var cp1, worker1, worker2 = testenv.ExampleNodes()[0], testenv.ExampleNodes()[1], testenv.ExampleNodes()[2]
 
-// joined is a node that came into the cluster before its cloud provider.
+// joined returns the options of a node that joined the cluster before its cloud provider was installed.
 func joined(o processnode.Options) processnode.Options { o.Joined = true; return o }
 
 // join adds nodes.
@@ -94,13 +94,13 @@ func (e *clusterEnv) join(t *testing.T, nodes ...processnode.Options) {
 	}
 }
 
-// Flags that suit process nodes: each Pod has a loopback address instead of its node's network.
+// Flags for process nodes: each Pod gets a loopback address instead of its node's network.
 var (
 	podNetwork   = []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "minReadySeconds=0"}
 	processFlags = append([]string{"--set", "replicaCount=1"}, podNetwork...)
 )
 
-// installArgs are a user's flags for the example world and process nodes.
+// installArgs returns a user's flags for the example world and process nodes.
 func installArgs(e *clusterEnv, more ...string) []string {
 	return slices.Concat([]string{
 		"install", "--yes", "--api-url", e.cloud.URL, "--admin-user", "admin", "--admin-password-stdin", "--account", "k8s",
@@ -119,8 +119,8 @@ func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 	require.True(t, r.Deployed(), r.Status)
 }
 
-// runs waits until the one workload in the system namespace, beside one that a takeover has kept, is of a kind, all its Pods are
-// ready, and they are on these nodes if any are given.
+// runs waits until the system namespace has exactly one workload, apart from one that a takeover keeps; it is of a
+// kind, all its Pods are ready, and they run on these nodes if any are given.
 func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
@@ -149,7 +149,7 @@ func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	})
 }
 
-// pods are the Pods in the system namespace that are not on their way out.
+// pods returns the Pods in the system namespace that are not being deleted.
 func (e *clusterEnv) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -158,7 +158,7 @@ func (e *clusterEnv) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// controllerPods are the names of these Pods with their restarts.
+// controllerPods returns the names of these Pods with their restarts.
 func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 	t.Helper()
 	pods, err := e.pods(t.Context())
@@ -170,7 +170,7 @@ func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 	return names
 }
 
-// logs are the logs by Pod that nodes have.
+// logs returns the Pods' logs on the nodes, by Pod.
 func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 	all := map[string]string{}
 	pods, _ := e.pods(ctx)
@@ -183,7 +183,7 @@ func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 	return all
 }
 
-// explain prints what a failed test may have failed of.
+// explain prints possible causes of a failed test.
 func (e *clusterEnv) explain(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{{"get", "nodes,services,pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
@@ -195,8 +195,8 @@ func (e *clusterEnv) explain(ctx context.Context, t *testing.T) {
 	}
 }
 
-// noSecrets looks for the keys of the controller and of the VMs' owner where they must not be: what csccm said, the controller's
-// logs, Events, the release that Helm keeps, files.
+// noSecrets checks that the keys of the controller and of the VMs' owner are not in csccm's output, the controller's
+// logs, Events, the Helm release or files.
 func (e *clusterEnv) noSecrets(ctx context.Context, t *testing.T) {
 	t.Helper()
 	keys := []string{"signature="}

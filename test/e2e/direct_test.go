@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// directEnv is an API server with the controller as a plain process, for tests that kill, pause and measure it.
+// directEnv is an API server with the controller as a plain process, for tests that kill, pause or measure it.
 type directEnv struct {
 	env
 	vms *testenv.Env
@@ -48,7 +48,8 @@ func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
 
 func (e *env) url() string { return fmt.Sprintf("https://%s:%d", e.Host, e.Port) }
 
-// kubeconfigOf writes the kubeconfig of a cluster administrator with a name of its own, which the audit log has.
+// kubeconfigOf writes the kubeconfig of a cluster administrator with a user name of its own, which appears in the audit
+// log.
 func (e *env) kubeconfigOf(path, name, user, server string) error {
 	rest, err := e.ClientConfig(user, "system:masters")
 	if err != nil {
@@ -68,14 +69,15 @@ func (e *directEnv) controller(t *testing.T, user string, args ...string) *child
 	return e.controllerAt(t, user, e.url(), args...)
 }
 
-// controllerAt is controller with another URL of the API server. The user's certificate makes its requests known in the audit log.
+// controllerAt is like controller with another URL of the API server. The user's certificate identifies its requests in
+// the audit log.
 func (e *directEnv) controllerAt(t *testing.T, user, server string, args ...string) *child.Process {
 	t.Helper()
 	return e.controllerAs(t, user, user, server, args...)
 }
 
-// controllerAs is controllerAt with the keys of another user of CloudStack. Replicas of one release have the same keys: with others they
-// trust no record of each other.
+// controllerAs is like controllerAt with the keys of another CloudStack user. Replicas of one release share their keys:
+// with different keys they do not trust each other's records.
 func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args ...string) *child.Process {
 	t.Helper()
 	dir := filepath.Join(e.home, user)
@@ -99,13 +101,13 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 	return p
 }
 
-// register makes the Nodes w<from> ... w<to> as kubelets do; change may be nil.
+// register creates the Nodes w<from> ... w<to> as kubelets do; change may be nil.
 func (e *directEnv) register(t *testing.T, from, to int, change func(*corev1.Node)) {
 	t.Helper()
 	require.NoError(t, e.vms.Register(t.Context(), from, to, change))
 }
 
-// What a replica logs when it leads, and when another one does.
+// What a replica logs when it leads, and when another replica leads.
 const leads, standsBy = "uccessfully acquired lease", "ttempting to acquire leader lease"
 
 func (e *directEnv) says(t *testing.T, p *child.Process, what string) {
@@ -115,7 +117,7 @@ func (e *directEnv) says(t *testing.T, p *child.Process, what string) {
 	})
 }
 
-// request is one of the audit log.
+// request is a line of the audit log.
 type request struct {
 	Verb       string `json:"verb"`
 	RequestURI string

@@ -46,7 +46,7 @@ const (
 	commandLimit = 15 * time.Minute // of one run of csccm
 )
 
-// env is what all tests use: an API server, a simulated CloudStack, and csccm as a program.
+// env is the environment of all tests: an API server, a simulated CloudStack, and csccm as a program.
 type env struct {
 	*plane.Plane
 	Client  kubernetes.Interface
@@ -56,7 +56,7 @@ type env struct {
 	session bytes.Buffer // what csccm was asked and said
 }
 
-// output collects what a program writes, also while it runs.
+// output collects what a program writes, and can be read while it runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,14 +69,14 @@ func (o *output) Write(p []byte) (int, error) {
 }
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-// said is what a command said: all of it, and what is on stdout when a program reads that.
+// said is the output of a command: all of it, and stdout alone if a program would read that.
 type said struct {
 	args     []string
 	all, out string
 	code     int
 }
 
-// want ends the test unless the command ended with a code and said these texts. Line breaks do not count.
+// want fails the test unless the command ended with a code and printed these texts. Line breaks do not count.
 func (s said) want(t *testing.T, code int, texts ...string) said {
 	t.Helper()
 	words := strings.Join(strings.Fields(s.all), " ")
@@ -87,7 +87,7 @@ func (s said) want(t *testing.T, code int, texts ...string) said {
 	return s
 }
 
-// command is csccm for this environment; it ends with the context.
+// command returns a csccm command in this environment; it ends with the context.
 func (e *env) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = append([]string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH")}, e.environ...)
@@ -95,7 +95,7 @@ func (e *env) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// csccm runs the command line tool without a terminal.
+// csccm runs csccm without a terminal.
 func (e *env) csccm(t *testing.T, stdin string, args ...string) said {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
@@ -119,7 +119,7 @@ func (e *env) record(s said) said {
 	return s
 }
 
-// file writes a file that commands read.
+// file writes a file for a command.
 func (e *env) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(e.home, name)
@@ -127,7 +127,7 @@ func (e *env) file(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventually waits until try, which fails by package must, succeeds.
+// eventually retries try, which fails by package must, until it succeeds.
 func (*env) eventually(t *testing.T, what string, try func(context.Context)) {
 	t.Helper()
 	require.NoError(t, testenv.Wait(t.Context(), limit, what, func(ctx context.Context) error { try(ctx); return nil }))
@@ -178,7 +178,7 @@ func servicePorts(ports ...int32) []corev1.ServicePort {
 	return all
 }
 
-// service makes a Service of type LoadBalancer.
+// service creates a Service of type LoadBalancer.
 func (e *env) service(t *testing.T, name string, ports ...int32) {
 	t.Helper()
 	e.serviceIn(t, metav1.NamespaceDefault, name, nil, ports...)
@@ -199,7 +199,7 @@ func (e *env) deleteService(t *testing.T, name string) {
 	require.NoError(t, e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// gone waits until a Service has no finalizers left.
+// gone waits until a Service does not exist any more.
 func (e *env) gone(t *testing.T, name string) {
 	t.Helper()
 	e.eventually(t, "Service "+name+" to go", func(ctx context.Context) {
@@ -219,7 +219,7 @@ func (e *env) address(t *testing.T, name string) (ip string) {
 	return ip
 }
 
-// rulesAt are the owner's load balancer rules at addresses by id.
+// rulesAt returns the owner's load balancer rules at addresses, by id.
 func (e *env) rulesAt(t *testing.T, ips ...string) map[string]testenv.Rule {
 	t.Helper()
 	rules, err := testenv.RulesByID(t.Context(), e.api(t, owner), ips...)
@@ -227,7 +227,7 @@ func (e *env) rulesAt(t *testing.T, ips ...string) map[string]testenv.Rule {
 	return rules
 }
 
-// wantRules waits until the rules at an address are these, as port:member,member.
+// wantRules waits until the rules at an address are exactly these, as port:member,member.
 func (e *env) wantRules(t *testing.T, ip string, want ...string) {
 	t.Helper()
 	client := e.api(t, owner)
@@ -286,7 +286,7 @@ func (e *env) initialised(t *testing.T, n int) {
 	})
 }
 
-// holder is who holds the lease; "" when nobody does.
+// holder returns the holder of the lease; "" if nobody holds it.
 func (e *env) holder(ctx context.Context) string {
 	l, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil {

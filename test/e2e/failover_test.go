@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// TestFailover ends a leader in four ways. In none of them may both replicas write.
+// TestFailover ends a leader in four ways. Never may both replicas write.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	signal := func(s syscall.Signal) func(*child.Process, *link) error {
@@ -76,8 +76,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// noOverlap looks for writes of the loser after the winner's first, in both APIs. Attempts to take the lease
-// are not counted: they are how the loser learns that it has lost, and they fail.
+// noOverlap checks that the loser wrote nothing after the winner's first write, in both APIs. Attempts to take the
+// lease do not count: they fail, and tell the loser that it has lost.
 func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	t.Helper()
 	lines, err := e.AuditLog()
@@ -100,14 +100,14 @@ func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	}
 }
 
-// link is a wire between a controller and the API server that a test can cut: what is sent afterwards
-// arrives nowhere, and nobody is told.
+// link is a connection between a controller and the API server that a test can cut: later data is dropped without an
+// error.
 type link struct {
 	listener net.Listener
 	cut      atomic.Bool
 }
 
-// newLink leads to the server of a URL.
+// newLink returns a link to the server of a URL.
 func newLink(t *testing.T, server string) *link {
 	t.Helper()
 	ctx := t.Context() // ends before the cleanups of the test
@@ -138,7 +138,7 @@ func newLink(t *testing.T, server string) *link {
 	return l
 }
 
-// cuttable reads from one end of a link. After the cut it reads nothing, and does not end before the test does.
+// cuttable reads from one end of a link. After the cut it reads nothing and blocks until the test ends.
 type cuttable struct {
 	net.Conn
 	link *link

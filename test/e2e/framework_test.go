@@ -27,8 +27,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// apacheCloud makes load balancers as Apache's provider does: rules are named after the Service's UID, with all nodes as members
-// and a firewall rule for each port. Nothing is tagged or recorded.
+// apacheCloud creates load balancers as Apache's provider does: rules are named after the Service's UID, have all nodes
+// as members, and a firewall rule for each port. It tags and records nothing.
 type apacheCloud struct {
 	cloudprovider.Interface // of which the service controller calls nothing else
 	api                     *cloudstack.Client
@@ -44,7 +44,7 @@ func (*apacheCloud) GetLoadBalancerName(_ context.Context, _ string, svc *corev1
 	return cloudprovider.DefaultLoadBalancerName(svc)
 }
 
-// rules are the Service's; it fails by package must, as all that calls it does.
+// rules returns the rules of a Service; errors end the work, see package must, as in all its callers.
 func (a *apacheCloud) rules(ctx context.Context, svc *corev1.Service) []cloudstack.LoadBalancerRule {
 	return slices.DeleteFunc(must.Get(a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})), func(r cloudstack.LoadBalancerRule) bool {
 		return !strings.HasPrefix(r.Name, a.GetLoadBalancerName(ctx, "", svc)+"-")
@@ -59,7 +59,7 @@ func (a *apacheCloud) GetLoadBalancer(ctx context.Context, _ string, svc *corev1
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: rules[0].PublicIP}}}, true, nil
 }
 
-// done waits for the job of a call and returns the id of what it has made.
+// done waits for the job of a call and returns the id of the created object.
 func (a *apacheCloud) done(ctx context.Context, submitted cloudstack.Submitted, err error) string {
 	must.OK(err)
 	must.Get(a.api.Jobs().Wait(ctx, "a call", submitted.JobID))
@@ -154,8 +154,8 @@ func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func())
 	return stop
 }
 
-// visible describes what users have of Services: rules with their ids, addresses and members, firewall rules, finalizers and
-// addresses of the status.
+// visible describes what users see of Services: rules with their ids, addresses and members, firewall rules, finalizers
+// and the addresses in the status.
 func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	t.Helper()
 	api := e.api(t, testenv.User)

@@ -25,22 +25,23 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// forged is a line that only text from outside writes.
+// forged is a line that csccm never prints itself: it can only come from texts of CloudStack or Kubernetes.
 const forged = "FORGED: ALL OK"
 
-// hostile are texts that do something to a terminal or to a reader.
+// hostile are texts that control a terminal or deceive a reader.
 var hostile = []string{
 	"\x1b[2J\x1b[H", "\x1b]52;c;Zm9yZ2Vk\a", "\u009b31m", "\u0085" + forged, "\r" + forged, "\b\b\x7f", "\x00\x01\x1f", "\u202e\u2066", "\u2028" + forged,
 	"\ufeff\u200b", "\U000e0041", "\t" + forged, "\n" + forged + "\n", "\n✓ " + forged + "\n", "</script><!--", "%s%d%!", "\ue000",
 }
 
-// notText are the fields of CloudStack and Kubernetes without which a command would read nothing, so that no text is shown.
+// notText are fields of CloudStack and Kubernetes that a command needs to find objects at all: if they changed, it
+// would print no text.
 var notText = []string{
 	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID", "ipaddress", "address", "protocol", "virtualmachineid",
 	"networkid", "publicipid", "zoneid", "jobstatus", "lastTimestamp", "release", "app.kubernetes.io/name", "app.kubernetes.io/instance", "cloudstackversion", "gitVersion",
 }
 
-// mangler changes answers of a server.
+// mangler changes the answers of a server.
 type mangler struct {
 	random *rand.Rand
 	all    bool // every string, with random bytes; otherwise texts only, with what is hostile
@@ -79,7 +80,7 @@ func (m *mangler) value(key string, v any) any {
 	return v
 }
 
-// between is a server that hands on the answers of another, changed.
+// between starts a server that forwards requests to another server and changes the answers.
 func between(t *testing.T, target string, transport http.RoundTripper, change func(*http.Response, []byte) []byte) string {
 	t.Helper()
 	to := must.Get(url.Parse(target))
@@ -102,8 +103,8 @@ func between(t *testing.T, target string, transport http.RoundTripper, change fu
 	return s.URL
 }
 
-// mangle puts servers before the API server and CloudStack that change their answers: "texts" adds what is hostile to texts, "everything"
-// adds random bytes to every string. The variable API and the file mangled lead to them.
+// mangle starts servers in front of the API server and CloudStack that change their answers: "texts" adds hostile texts
+// to texts, "everything" adds random bytes to every string. The variable API and the file mangled name these servers.
 func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 	change := func(r *http.Response, body []byte) []byte {
 		// The same answer to the same question: informers and retries compare.
@@ -119,13 +120,13 @@ func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 	s.config(ts, []string{"mangled", "api-url=" + between(s.t, s.cloud.URL, nil, change) + "/client/api"})
 }
 
-// harmless runs csccm as exits does, whatever its exit code is.
+// harmless is like exits for any exit code.
 func (s *scene) harmless(ts *testscript.TestScript, args []string) {
 	s.each(ts, anyCode, nil, strings.Split(strings.Trim(args[1], "{}"), ","), args[2:])
 }
 
-// harmful says what in the output of a command controls a terminal, or is a line of text from outside. Text that goes on from the line
-// above is indented.
+// harmful returns an error if the output of a command controls a terminal or contains a line of text from outside. Text
+// that continues on the next line is indented.
 func harmful(args []string, stdout, stderr string) error {
 	for _, text := range []string{stdout, stderr} {
 		at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) })

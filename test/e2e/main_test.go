@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// programs are what every test runs. The tests share the control planes, one at a time each.
+// programs are the paths of the product's programs. The tests share the control planes; one test at a time uses each.
 var programs struct {
 	testenv.Binaries
 	planes *plane.Pool
@@ -54,7 +54,7 @@ func prepare(m *testing.M) int {
 	programs.planes = &plane.Pool{Programs: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}
 	code := m.Run()
 	must.OK(programs.planes.Stop())
-	// What a test leaves out nobody uses, so only a whole run finds rights that nothing needs.
+	// Only a run of all tests can find rights that nothing uses.
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
 	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); code == 0 {
 		must.OK(err)

@@ -17,7 +17,8 @@ import (
 // targetLabels are those that Prometheus adds.
 var targetLabels = []string{"job", "instance", "namespace", "pod"}
 
-// problems has Prometheus' own parser read a query, compares it with what is served, and notes the metrics that it uses.
+// problems parses a query with Prometheus' own parser, compares it with the served metrics, and records the metrics
+// that it uses.
 func problems(text string, served families, used map[string]bool) (out []string) {
 	expr, err := parser.ParseExpr(text)
 	if err != nil {
@@ -62,7 +63,7 @@ func problems(text string, served families, used map[string]bool) (out []string)
 	return out
 }
 
-// find finds the family of a series: a histogram has three.
+// find returns the family of a series; a histogram has three series.
 func find(served families, name string) (family *dto.MetricFamily, suffix string) {
 	if f := served[name]; f != nil && f.GetType() != dto.MetricType_HISTOGRAM {
 		return f, ""

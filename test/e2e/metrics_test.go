@@ -34,8 +34,8 @@ var update = flag.Bool("update", false, "write docs/metrics.md again")
 
 type families = map[string]*dto.MetricFamily
 
-// TestMetrics compares dashboard and alerts of the chart, and the page that describes the metrics, with what a controller
-// serves that has initialised nodes and made a load balancer.
+// TestMetrics compares the chart's dashboard and alerts, and the page about metrics, with what a controller serves
+// after it has initialised nodes and created a load balancer.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	served, used := scrape(t), map[string]bool{}
@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	golden.File(t, "../../docs/metrics.md", metricsPage(served, used), *update, "cd test && go test ./e2e -run TestMetrics -update")
 }
 
-// scrape returns what a controller that has worked serves at /metrics.
+// scrape returns the metrics of a controller that has worked.
 func scrape(t *testing.T) families {
 	t.Helper()
 	e := newDirectEnv(t, 3)
@@ -89,7 +89,8 @@ func scrape(t *testing.T) families {
 
 var labelValues = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
 
-// queries are those of the alerts, of their runbooks, and of the dashboard as Grafana would send them, by where they are.
+// queries returns the queries of the alerts and their runbooks, and those of the dashboard as Grafana would send them,
+// by their place.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -22,7 +22,7 @@ const (
 	definitionsFile = "../../charts/testdata/apischemas/prometheus-operator.yaml"
 )
 
-// flagzSince is the minor from which kubelets show their flags without being asked to.
+// flagzSince is the first minor whose kubelets show their flags by default.
 const flagzSince plane.Minor = "1.36"
 
 // TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes; then by
@@ -73,7 +73,7 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 		e.join(t, o)
 	}
 	e.service(t, "web", 80, 443)
-	// On every node, not only on those of the control plane.
+	// On every node, not only on control plane nodes.
 	everyNode := []string{"--set", "controlPlaneOnly=false"}
 	e.csccm(t, adminPassword+"\n", installArgs(e, append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...).want(t, 0, "3 running")
 	ready := func(kind string) {

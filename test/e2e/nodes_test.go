@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// TestNodesThatWereThereBefore is what a migration builds on: how the controllers treat Nodes that came into
-// the cluster without a cloud provider, or with another one.
+// TestNodesThatWereThereBefore checks what a migration relies on: how the controllers treat Nodes that joined the
+// cluster without a cloud provider, or with another one.
 func TestNodesThatWereThereBefore(t *testing.T) {
 	t.Parallel()
 	e := newDirectEnv(t, 6)
@@ -59,8 +59,8 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 	has("w3", "k3s://w3", "Small_Instance")
 	has("w5", before["w5"][0], "Small_Instance")
 
-	// One without a provider ID and one of another provider are never judged, VM or none. The third, with an id of Cluster API's
-	// form, is: its end says that the controller has been round.
+	// A Node without a provider ID, or with that of another provider, is never deleted, even if its VM is gone. The
+	// third Node, with an ID in Cluster API's form, is deleted: that shows that the controller has checked all of them.
 	for _, name := range []string{"w2", "w3", "w5"} {
 		require.NoError(t, e.vms.Destroy(t.Context(), name))
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// audited is what the API servers of all tests recorded that the controller and csccm did.
+// audited is what the controller and csccm did in all tests, by the audit logs.
 type audited struct {
 	mu     sync.Mutex
 	used   map[rights.Request]int // by the controller; without namespaces
@@ -33,7 +33,7 @@ type audited struct {
 	denied map[string]int
 }
 
-// asked is what a command of csccm asked the API server for.
+// asked is a request of a csccm command to the API server.
 type asked struct {
 	command string
 	request rights.Request
@@ -41,7 +41,7 @@ type asked struct {
 
 var audit = audited{used: map[rights.Request]int{}, asked: map[asked]int{}, denied: map[string]int{}}
 
-// auditEvent is the part of a line of the audit log that counts here.
+// auditEvent has the fields of a line of the audit log that this package uses.
 type auditEvent struct {
 	Verb         string
 	UserAgent    string
@@ -66,7 +66,7 @@ func (e *auditEvent) request() rights.Request {
 	return r
 }
 
-// groups are those that csccm acted as.
+// groups returns the groups that csccm impersonated.
 func (e *auditEvent) groups() []string {
 	if e.Impersonated == nil {
 		return nil
@@ -74,12 +74,12 @@ func (e *auditEvent) groups() []string {
 	return e.Impersonated.Groups
 }
 
-// asks is who asks for what.
+// asks describes the caller and the request.
 func (e *auditEvent) asks() string {
 	return fmt.Sprint(e.User.Username, e.groups(), e.request(), "/", e.ObjectRef.Name)
 }
 
-// who is the controller's account, or csccm; empty for everybody else.
+// who returns "controller", "csccm", or "" for all other callers.
 func (e *auditEvent) who() string {
 	switch {
 	case strings.HasPrefix(e.User.Username, "system:serviceaccount:") && strings.HasSuffix(e.User.Username, "cloud-controller-manager"):
@@ -91,8 +91,8 @@ func (e *auditEvent) who() string {
 	}
 }
 
-// at is when a request took effect: one that withdraws a right does so before its answer, and one that needs a right was sent
-// before its answer.
+// at returns the time at which a request took effect. A deleted right ends before the answer to the deletion; a request
+// that needed a right was sent before its own answer.
 func (e *auditEvent) at() time.Time {
 	if e.Verb == "delete" {
 		return e.Received
@@ -100,7 +100,7 @@ func (e *auditEvent) at() time.Time {
 	return e.Answered
 }
 
-// inUserAgent is the command of csccm that sent a request; the Helm of a test has none.
+// inUserAgent matches the csccm command that sent a request; Helm in a test sends none.
 var inUserAgent = regexp.MustCompile(`\(([\w-]+)\)$`)
 
 // read adds the audit log of a test.
@@ -116,7 +116,7 @@ func (a *audited) read(lines []string) error {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b auditEvent) int { return a.at().Compare(b.at()) })
-	// The API server learns of a role that was just given a moment later: what is allowed afterwards was not refused.
+	// The API server learns of a new role with a delay: a refused request that it allows later does not count.
 	allowed := map[string]int{}
 	for i := range events {
 		if !events[i].forbidden() {
@@ -157,7 +157,7 @@ func (a *audited) read(lines []string) error {
 	return nil
 }
 
-// granted are the permissions of the chart's own roles.
+// granted returns the permissions of the chart's own roles.
 func granted() (all []string) {
 	request := helm.ApplyRequest{Name: release, Chart: must.Get(helm.Embedded()), KubeVersion: "v1.37.0"}
 	manifest := must.Get(helm.Template(context.Background(), metav1.NamespaceSystem, request))
@@ -177,7 +177,7 @@ func granted() (all []string) {
 	return all
 }
 
-// usage is how often who used what was granted.
+// usage counts by permission and caller.
 type usage map[string]map[string]int
 
 func (u usage) add(what, who string, n int) {
@@ -187,8 +187,8 @@ func (u usage) add(what, who string, n int) {
 	u[what][who] += n
 }
 
-// judge prints who used what of the granted, and returns, after a whole run, what nobody used. A file in testdata gives reasons
-// why something may be left unused; so does excused.
+// judge prints who used which permission and, after a run of all tests, returns the unused ones as errors. A file in
+// testdata and excused give reasons for unused permissions.
 func (u usage) judge(whole bool, granted []string, file string, excused map[string]string) (errs []error) {
 	raw, err := os.ReadFile(filepath.Join("testdata", file)) // #nosec G304 -- a file of the test
 	if err != nil {
@@ -217,8 +217,8 @@ func (u usage) judge(whole bool, granted []string, file string, excused map[stri
 	return errs
 }
 
-// judge says what is wrong: a call that was refused, a request of a command that the table of csccm's rights does not have, and,
-// after a whole run, a permission of the chart or a verb of the table that nobody used.
+// judge returns errors for refused calls, for requests of a command that the table of csccm's rights lacks, and, after
+// a run of all tests, for permissions of the chart and verbs of the table that nothing used.
 func (a *audited) judge(whole bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

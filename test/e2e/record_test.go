@@ -26,8 +26,9 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// TestRecord records what csccm ui shows of a live cluster in several states, for the tests and pictures of package browser:
-// CSCCM_UI_RECORD=$PWD/browser/testdata/recorded.json.gz go test ./e2e -run 'TestRecord$'. The first state is whole, each other is a patch of the one before.
+// TestRecord records what csccm ui shows of a live cluster in several states, for the tests and pictures of package
+// browser: CSCCM_UI_RECORD=$PWD/browser/testdata/recorded.json.gz go test ./e2e -run 'TestRecord$'. The first state is
+// complete; each other one is a patch of the state before it.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	file := os.Getenv("CSCCM_UI_RECORD")
@@ -166,7 +167,7 @@ func TestRecordLarge(t *testing.T) {
 	write(t, file, map[string]any{"healthy": p.now})
 }
 
-// worldOf is a CloudStack with the VMs of nodes, in an account that may have so many public addresses.
+// worldOf returns a CloudStack with the VMs of nodes, in an account with a limit of public addresses.
 func worldOf(t *testing.T, addresses int, nodes ...processnode.Options) *simulator.World {
 	t.Helper()
 	yaml := fmt.Sprintf(`

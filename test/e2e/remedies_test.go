@@ -25,19 +25,19 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// patience is for a check that sees a change when the controller has made its next round.
+// patience is how long a check may take to see a change that the controller makes in its next round.
 const patience = 150 * time.Second
 
-// measured is how soon a check failed after a fault, and passed after its remedy.
+// measured are the times until a check failed after a fault, and passed after its remedy.
 type measured struct {
 	code        string
 	seen, green time.Duration
 }
 
-// rowOfFault matches a row of docs/contributing/faults.md, with its times between the groups.
+// rowOfFault matches a row of docs/contributing/faults.md; the times are between its groups.
 var rowOfFault = regexp.MustCompile(`(?m)^(\| [A-Z0-9]+-\d+ \| .* \| )[\d.]+( s \| .* \| )[\d.]+( s \|)$`)
 
-// record writes the times so far into the table that CSCCM_FAULTS names.
+// record writes the measured times to the page that CSCCM_FAULTS names.
 func (s *scene) record() {
 	page := os.Getenv("CSCCM_FAULTS")
 	if page == "" {
@@ -55,7 +55,7 @@ func (s *scene) record() {
 	must.OK(os.WriteFile(page, []byte(text), 0o600))
 }
 
-// look runs one check: that of an install, or of doctor.
+// look runs one check, of an install or of doctor.
 func (s *scene) look(code string, args []string) check.Result {
 	if code == "HELM-002" {
 		said := s.csccm(s.t, "", "install", "--dry-run", "--values", "process.yaml")
@@ -72,8 +72,8 @@ func (s *scene) look(code string, args []string) check.Result {
 	return r.Checks[i]
 }
 
-// fails waits until a check fails and says a text. Then it runs the commands of the remedy as they stand; what else the remedy asks of a
-// person is in the lines of the script that follow.
+// fails waits until a check fails with a text. Then it runs the commands of the remedy unchanged. The script's next
+// lines do what else the remedy asks for.
 func (s *scene) fails(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
 	began := time.Now()
@@ -112,7 +112,7 @@ func (s *scene) passes(ts *testscript.TestScript, args []string) {
 	s.record()
 }
 
-// line runs a command line in a shell on a terminal, where somebody answers each question with yes.
+// line runs a command line in a shell on a terminal and answers each question with yes.
 func (s *scene) line(ctx context.Context, ts *testscript.TestScript, line string) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", line) // #nosec G204 -- a remedy
 	cmd.Env = append([]string{"HOME=" + s.home, "PATH=" + ts.Getenv("PATH"), "TERM=dumb"}, s.environ...)

@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// untaggedWorld is a tier with an internal load balancer, and an account with a role that may not tag, such as CloudStack
-// Kubernetes Service gives its clusters.
+// untaggedWorld has a tier with internal load balancing, and an account whose role may not tag, like the accounts that
+// CloudStack Kubernetes Service creates for its clusters.
 const untaggedWorld = `
 zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.199], hosts: [h1]}]
 roles:
@@ -41,7 +41,7 @@ virtualMachines:
 - {name: w2, account: k8s, nics: [{network: inner, ip: 10.2.1.22}, {network: k8s-tier, ip: 10.2.2.22}]}
 `
 
-// held are the public addresses and the internal load balancers of the account.
+// held returns the public addresses and the internal load balancers of the account.
 func (e *directEnv) held(ctx context.Context, client *cloudstack.Client) (out []string) {
 	for _, a := range must.Get(client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})) {
 		out = append(out, "address "+a.Address)
@@ -53,10 +53,10 @@ func (e *directEnv) held(ctx context.Context, client *cloudstack.Client) (out []
 	return out
 }
 
-// TestRestartedControllerReleases deletes Services of a role that may not tag while the controller is stopped and after its
-// start: the record on the Service is then the only proof of what was acquired for it, also when nobody knows whether the call
-// succeeded. From Kubernetes 1.34 on every start lost the records, because the informer of a real API server runs its transform
-// twice for the first list.
+// TestRestartedControllerReleases deletes Services while the controller is stopped and after it has started again. Its
+// role may not tag, so the record on the Service is the only proof of what was acquired for it, even if the result of
+// the call is unknown. Since Kubernetes 1.34 each start lost these records, because the informer runs its transform
+// twice for the first list of a real API server.
 func TestRestartedControllerReleases(t *testing.T) {
 	t.Parallel()
 	e := directEnvOf(t, testenv.Options{World: untaggedWorld, Nodes: 2})

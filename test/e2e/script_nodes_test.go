@@ -159,7 +159,8 @@ func (s *scene) pauseLeader(*testscript.TestScript, []string) {
 	must.Fail("no Pod leads")
 }
 
-// behind sets SERVER to a proxy of the API server. In the answers to requests whose path has an end it replaces a regular expression.
+// behind sets SERVER to a proxy of the API server. It replaces a regular expression in the answers to requests whose
+// path has a given end.
 func (s *scene) behind(ts *testscript.TestScript, args []string) {
 	from := regexp.MustCompile(args[1])
 	ts.Setenv("SERVER", between(s.t, s.url(), s.transport(), func(r *http.Response, body []byte) []byte {
@@ -174,8 +175,8 @@ func (s *scene) behind(ts *testscript.TestScript, args []string) {
 // proxied matches the path of a request to a Pod through the API server.
 var proxied = regexp.MustCompile(`^/api/v1/namespaces/([^/]+)/pods/https:([^:]+):([0-9]+)/proxy(/.*)$`)
 
-// pods sets SERVER to a proxy of the API server that asks Pods itself, as nobody in particular: the API server asks
-// none on loopback.
+// pods sets SERVER to a proxy of the API server that connects to Pods itself, without credentials, because the API
+// server does not connect to loopback addresses.
 func (s *scene) pods(ts *testscript.TestScript, _ []string) {
 	direct := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // #nosec G402 -- as the API server
 	ts.Setenv("SERVER", between(s.t, s.url(), s.transport(), func(r *http.Response, body []byte) []byte {

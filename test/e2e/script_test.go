@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	require.NoError(t, err)
 	size := func(file string) int64 { return must.Get(os.Stat(file)).Size() }
-	// Of parallel tests Go begins the last one first: the longest is not to run alone in the end.
+	// Go starts the last parallel test first. The longest test must not start last, or it runs alone at the end.
 	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
 	testscript.RunT(scriptT{t}, testscript.Params{
 		Files: files, RequireUniqueNames: true,
@@ -81,7 +81,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptT is a test of Go as a test of scripts.
+// scriptT adapts testing.T to testscript.T.
 type scriptT struct{ *testing.T }
 
 func (t scriptT) Run(name string, f func(testscript.T)) {
@@ -90,7 +90,7 @@ func (t scriptT) Run(name string, f func(testscript.T)) {
 
 func (scriptT) Verbose() bool { return testing.Verbose() }
 
-// scene is what the commands of one script work on.
+// scene is the environment of one script.
 type scene struct {
 	env
 	t            *testing.T
@@ -103,7 +103,7 @@ type scene struct {
 	faults       []measured   // by the commands fails and passes
 }
 
-// on makes a command of a method, which package must ends. An error fails the script, or is wanted after "!".
+// on adapts a method to a testscript command. Errors of package must fail the script, or are expected after "!".
 func on(method func(*scene, *testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, wantError bool, args []string) {
 		err := must.Catch(func() { method(ts.Value("scene").(*scene), ts, args) })
@@ -115,8 +115,8 @@ func on(method func(*scene, *testscript.TestScript, []string)) func(*testscript.
 	}
 }
 
-// cluster gives the script an API server that no other script uses, with "nodes" also the other controllers of Kubernetes and nodes that
-// join, and the context "test" for it. Further words are programs of testdata that are images on the nodes.
+// cluster gives the script an API server of its own and the context "test" for it. With "nodes" it also has Kubernetes'
+// other controllers, and nodes can join. Further words are programs of testdata that become images on the nodes.
 func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 	o, options := plane.Options{APIOnly: true}, testenv.ClusterOptions{Images: map[string]string{}}
 	if len(args) > 0 {
@@ -137,13 +137,13 @@ func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 		s.t.Cleanup(func() { _, _ = s.session.WriteTo(&s.whole.session) }) // in which it looks for keys
 	}
 	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(s.Kubectl))
-	// A user of its own: the audit log then says what csccm has changed.
+	// A separate user: the audit log then shows what csccm has changed.
 	must.OK(s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url()))
 }
 
-// cloudstack starts a CloudStack, example, cks or the world of a file, and writes the cloud-config of the user who owns its VMs. The old
-// rules of the example are those of Service default/web, if there is one: their names come from its UID. With "inside" the nodes of the
-// cluster are those of the first cluster that CloudStack Kubernetes Service makes.
+// cloudstack starts a CloudStack with a world (example, cks or that of a file) and writes the cloud-config of the VMs'
+// owner. Old rules in the example belong to Service default/web, if it exists: their names are derived from its UID.
+// With "inside" the cluster's nodes are those of the first cluster that CloudStack Kubernetes Service creates.
 func (s *scene) cloudstack(ts *testscript.TestScript, args []string) {
 	w := simulator.ExampleWorld()
 	switch args[0] {
@@ -181,7 +181,7 @@ func (s *scene) cloudstack(ts *testscript.TestScript, args []string) {
 	s.config(ts, []string{"cloud-config"})
 }
 
-// config writes the owner's cloud-config to a file, with settings added or replaced.
+// config writes the owner's cloud-config with changed or additional settings to a file.
 func (s *scene) config(ts *testscript.TestScript, args []string) {
 	all := map[string]string{"api-url": s.cloud.URL, "api-key": ts.Getenv("API_KEY"), "secret-key": s.secret}
 	for _, setting := range args[1:] {
@@ -195,7 +195,8 @@ func (s *scene) config(ts *testscript.TestScript, args []string) {
 	must.OK(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// server starts a server that refuses, hangs, answers garbage or has a certificate that nobody signed, as CloudStack or Kubernetes. The variable has its URL.
+// server starts a server that refuses connections, hangs, answers garbage or has an untrusted certificate, in place of
+// CloudStack or Kubernetes. The variable contains its URL.
 func (s *scene) server(ts *testscript.TestScript, args []string) {
 	over := make(chan struct{})
 	answers := map[string]http.HandlerFunc{
@@ -224,7 +225,7 @@ func (s *scene) server(ts *testscript.TestScript, args []string) {
 	ts.Setenv(args[1], server.URL)
 }
 
-// kubelet plays the kubelet at an address, as far as csccm reads from it: its flags and the log of a container, which are files.
+// kubelet simulates the parts of a kubelet that csccm reads: its flags and the log of a container, both from files.
 func (s *scene) kubelet(ts *testscript.TestScript, args []string) {
 	certificate := must.Get(s.ServingCertificate("system:node:"+args[0], []string{"system:nodes"}, args[0]))
 	flags, log := ts.ReadFile(args[1]), ts.ReadFile(args[2])
@@ -238,12 +239,13 @@ func (s *scene) kubelet(ts *testscript.TestScript, args []string) {
 	s.t.Cleanup(func() { remove(); server.Close() })
 }
 
-// run is csccm with exit code 0.
+// run runs csccm, which must end with exit code 0.
 func (s *scene) run(ts *testscript.TestScript, args []string) {
 	s.exits(ts, append([]string{"0", "csccm"}, args...))
 }
 
-// exits runs csccm, which must end with a code. An argument {a,b c} stands for each of a and "b c" in turn.
+// exits runs csccm, which must end with a code. With an argument {a,b c} it runs csccm with "a" and with "b c" in its
+// place.
 func (s *scene) exits(ts *testscript.TestScript, args []string) {
 	want := must.Get(strconv.Atoi(args[0]))
 	for i, arg := range args {
@@ -265,7 +267,8 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) {
 	must.OK(s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr")))
 }
 
-// each runs csccm with each of some arguments between others, at the same time: some of them wait for a server.
+// each runs csccm once with each of some arguments between the others, all at the same time, because some wait for a
+// server.
 func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) {
 	s.inherit(ts)
 	stdout, stderr := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives))
@@ -286,9 +289,8 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 	must.OK(err)
 }
 
-// changing runs commands that change something, as exits does, in each way in which none of them may change anything: a
-// dry run, also with --yes, ends with 0; without a terminal the missing flag is named; and for programs stdout is one
-// JSON document.
+// changing runs commands that change something in each way that must not change anything: a dry run, also with --yes,
+// ends with 0; without a terminal the error names the missing flag; with -o json stdout is one JSON document.
 func (s *scene) changing(ts *testscript.TestScript, args []string) {
 	for _, way := range []struct {
 		code  string
@@ -310,10 +312,10 @@ func (s *scene) changing(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// anyCode is for a command that may end with any exit code.
+// anyCode allows any exit code.
 const anyCode = -1
 
-// said judges what csccm said: whatever happens, no key is in it and nothing that controls a terminal, and an error comes with what to do.
+// said checks the output of csccm: it contains no key and no control sequence, and an error comes with a remedy.
 func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	switch all := stdout + stderr; {
 	case s.secret != "" && strings.Contains(all, s.secret), strings.Contains(all, "-canary"):
@@ -326,8 +328,8 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	return harmful(args, stdout, stderr)
 }
 
-// talk runs csccm, which must end with a code, on a terminal. Each line of a file is a question, and after " | " what somebody
-// types.
+// talk runs csccm on a terminal, where it must end with a code. Each line of a file is a question, followed by " | "
+// and what to type.
 func (s *scene) talk(ts *testscript.TestScript, args []string) {
 	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>", terminate)
 	var answers []answer
@@ -338,12 +340,12 @@ func (s *scene) talk(ts *testscript.TestScript, args []string) {
 	s.answers(ts, must.Get(strconv.Atoi(args[0])), answers, args[3:])
 }
 
-// declines runs csccm on a terminal, where somebody answers its question with no.
+// declines runs csccm on a terminal and answers its question with no.
 func (s *scene) declines(ts *testscript.TestScript, args []string) {
 	s.answers(ts, 2, []answer{{args[0], "n" + enter}}, args[2:])
 }
 
-// agrees runs csccm on a terminal, where somebody answers its question with yes.
+// agrees runs csccm on a terminal and answers its question with yes.
 func (s *scene) agrees(ts *testscript.TestScript, args []string) {
 	s.answers(ts, 0, []answer{{args[0], "y" + enter}}, args[2:])
 }
@@ -355,7 +357,7 @@ func (s *scene) answers(ts *testscript.TestScript, code int, answers []answer, a
 	_, _ = fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(said.all), " "))
 }
 
-// inherit gives the script's environment to what is run without testscript.
+// inherit passes the script's environment to programs that do not run through testscript.
 func (s *scene) inherit(ts *testscript.TestScript) {
 	s.environ = nil
 	for _, name := range []string{"KUBECONFIG", "CLOUDSTACK_API_KEY", "CLOUDSTACK_SECRET_KEY"} {
@@ -365,12 +367,12 @@ func (s *scene) inherit(ts *testscript.TestScript) {
 
 var errorAndFix = regexp.MustCompile(`(?m)^error: .*(\n .*)*\n  fix: `)
 
-// kubernetes is kubectl as the administrator.
+// kubernetes runs kubectl as the administrator.
 func (s *scene) kubernetes(ts *testscript.TestScript, args []string) {
 	must.OK(ts.Exec(s.Kubectl, append([]string{"--kubeconfig", s.Kubeconfig}, args...)...))
 }
 
-// call is a command of CloudStack's operator, with parameters as name=value.
+// call runs a command as CloudStack's operator, with parameters as name=value.
 func (s *scene) call(ts *testscript.TestScript, args []string) {
 	params := map[string]string{"listall": "true"}
 	for _, arg := range args[1:] {
@@ -385,7 +387,7 @@ func (s *scene) call(ts *testscript.TestScript, args []string) {
 	_, _ = fmt.Fprintln(s.stdout(ts), string(must.Get(json.MarshalIndent(answer, "", "  "))))
 }
 
-// fault injects faults, as cloudstack-sim --fault; without arguments all end.
+// fault injects faults like cloudstack-sim --fault; without arguments it removes all.
 func (s *scene) fault(_ *testscript.TestScript, args []string) {
 	if len(args) == 0 {
 		for _, f := range s.cloud.Faults() {
@@ -397,7 +399,7 @@ func (s *scene) fault(_ *testscript.TestScript, args []string) {
 	}
 }
 
-// changes prints what csccm has changed in CloudStack and in the cluster since the last time.
+// changes prints what csccm has changed in CloudStack and in the cluster since the last call.
 func (s *scene) changes(ts *testscript.TestScript, _ []string) {
 	out := ts.Stdout()
 	if s.cloud != nil {

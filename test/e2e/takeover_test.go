@@ -35,8 +35,9 @@ type occupied struct {
 	apps   []string                // Pods of a workload
 }
 
-// newOccupied has the nodes cp1 and worker1. The predecessor runs under the names of Apache's manifest, with an image of
-// its own: process nodes run no program but ours, and an image that they do not know never runs.
+// newOccupied returns such a cluster with the nodes cp1 and worker1. The other provider has the names of Apache's
+// manifest and an image of its own: process nodes run only our programs, and never start an image that they do not
+// know.
 func newOccupied(t *testing.T, p testenv.Predecessor) *occupied {
 	t.Helper()
 	e := &occupied{clusterEnv: newClusterEnv(t, nil)}
@@ -69,7 +70,8 @@ func (e *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
 	require.NoError(t, p.Create(t.Context(), e.Client))
 }
 
-// appPods are the Pods that are on nodes, with their UIDs and nodes. That their image cannot be pulled here does not matter.
+// appPods returns the UIDs and nodes of the Pods that are bound to nodes. Their images cannot be pulled here, which
+// does not matter.
 func (e *clusterEnv) appPods(ctx context.Context) (out []string) {
 	for _, p := range must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
 		if p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
@@ -80,7 +82,7 @@ func (e *clusterEnv) appPods(ctx context.Context) (out []string) {
 	return out
 }
 
-// recorded waits until the new controller has taken the addresses of all load balancers into its records.
+// recorded waits until the new controller has recorded the addresses of all load balancers.
 func (e *clusterEnv) recorded(t *testing.T) {
 	t.Helper()
 	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) {
@@ -91,8 +93,8 @@ func (e *clusterEnv) recorded(t *testing.T) {
 	})
 }
 
-// taken wants a takeover to be done, without anybody having noticed: ids, addresses, protocols and members of the rules are those
-// that were, and the names are the new controller's.
+// taken checks that a takeover is complete and disturbed nothing: ids, addresses, protocols and members of the rules
+// are unchanged, and their names are the new controller's.
 func (e *occupied) taken(t *testing.T, w *witness) {
 	t.Helper()
 	e.runs(t, "Deployment")
@@ -114,8 +116,8 @@ func (e *occupied) taken(t *testing.T, w *witness) {
 	w.check(t)
 }
 
-// undisturbed ends the watch of a change of controllers: no Pod of the workload has moved, none of a name is left, one Service
-// has its annotation, and nodes have the labels of the old controller.
+// undisturbed ends the watch of a change of controllers: no Pod of the workload has moved, no Pod with a given name is
+// left, one Service has its annotation, and the nodes have the labels of the old controller.
 func (e *occupied) undisturbed(t *testing.T, w *witness, name, annotation string) {
 	t.Helper()
 	w.end()
@@ -134,15 +136,15 @@ func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
 	return must.Get(e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, o)).Items
 }
 
-// What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
+// What csccm prints at the end of each step of a takeover, in order. When it is killed there, the next step has begun.
 var (
 	beforeChart = []string{"Record of what was: "}
 	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName, ": renamed"}
 	afterSwap   = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3"}
 )
 
-// TestTakeover swaps a running provider for csccm's, prepared by csccm takeover, which is killed while it swaps: Services
-// keep addresses and rule ids, two controllers never lead, and no Pod is moved.
+// TestTakeover replaces a running provider by csccm's, prepared by csccm takeover, which is killed while it switches:
+// Services keep their addresses and rule ids, never do two controllers lead, and no Pod moves.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
@@ -162,9 +164,10 @@ func TestTakeover(t *testing.T) {
 	e.taken(t, w)
 }
 
-// TestTakeoverUndo goes back to the provider that an install has replaced, killed at each of its steps. What the takeover
-// changed is as it was, and csccm's controller ends before the old one starts. Then it takes its place again, and for good,
-// killed at each step of that too. At first a person at a terminal keeps the current state of the Service that would change.
+// TestTakeoverUndo goes back to the provider that an install replaced, killed at each step. Everything that the
+// takeover changed is restored, and csccm's controller stops before the old one starts. Then it takes over for good,
+// again killed at each step. First, a person at a terminal chooses to keep the current state of the Service that would
+// change.
 func TestTakeoverUndo(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
@@ -188,7 +191,7 @@ func TestTakeoverUndo(t *testing.T) {
 		parts = append(parts, m[1])
 	}
 	require.Equal(t, []string{"End", "Start", "Service", "Service"}, parts, s.out)
-	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.
+	// On a busy machine the kill comes late: the rules and further steps may be finished by then.
 	e.undo(t, 2, []string{
 		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed", "Starting Deployment kube-system/" + oldName,
 	})
@@ -207,8 +210,8 @@ func TestTakeoverUndo(t *testing.T) {
 	e.taken(t, w)
 }
 
-// TestTakeoverUndoOfADaemonSet does the same where the old controller is a DaemonSet, which is stopped by a selector of
-// nodes beside its own.
+// TestTakeoverUndoOfADaemonSet does the same with an old controller that is a DaemonSet. A takeover stops it by adding
+// to its node selector.
 func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{DaemonOn: worker1.Name})
@@ -228,11 +231,11 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	require.Equal(t, was.Spec.Template.Spec.NodeSelector, now.Spec.Template.Spec.NodeSelector)
 }
 
-// oldProgramReads is a patch of the old controller: the program in it is csccm's own, which would change what Apache's
-// leaves as it is.
+// oldProgramReads is a patch that makes the old controller read-only: its program is csccm's own, which would change
+// what Apache's leaves alone.
 var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
 
-// undo goes back, killed after these texts, and compares with what was before the takeover.
+// undo goes back, killed after these texts, and compares the result with the state before the takeover.
 func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	t.Helper()
 	require.NotEqual(t, e.before, e.rulesAt(t, e.ips...), "the takeover renamed no rule")
@@ -246,7 +249,7 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	})
 	e.undisturbed(t, w, "cloudstack-ccm", "enabled")
 	require.Equal(t, e.before, e.rulesAt(t, e.ips...))
-	// By the lease: ours, csccm, the old one.
+	// Who held the lease: the new controller (n), csccm (c), the old controller (o).
 	led := ""
 	for _, holder := range w.reigns {
 		switch {
@@ -261,8 +264,8 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	require.Regexp(t, "^[nc]*c[nc]*o+$", led, w.reigns)
 }
 
-// killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
-// without it: the run before was killed a step later than it was meant to be.
+// killedAt runs csccm and kills it as soon as it prints a text. It returns false if csccm completed without printing
+// the text: the previous run was killed later than intended.
 func (e *env) killedAt(t *testing.T, text string, args []string) (killed bool) {
 	t.Helper()
 	ctx, kill := context.WithTimeout(t.Context(), limit)
@@ -286,7 +289,7 @@ func (e *env) killedAt(t *testing.T, text string, args []string) (killed bool) {
 	return killed
 }
 
-// killedInTurn kills csccm after each of these texts, one run after the other, at least so many times.
+// killedInTurn kills csccm after each of these texts, one run after the other, at least a given number of times.
 func (e *clusterEnv) killedInTurn(t *testing.T, least int, texts, args []string) {
 	t.Helper()
 	n := 0

@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// The keys of a person's answers. A list begins at its first choice.
+// Keys that a person types. A list starts at its first choice.
 const (
 	enter     = "\r"
 	down      = "\x1b[B"
@@ -35,10 +35,10 @@ const (
 	terminate = "SIGTERM" // no key, but the signal
 )
 
-// answer is what a person types when a question stands on the screen.
+// answer is a question on the screen and what a person types then.
 type answer struct{ question, keys string }
 
-// terminal is a real one, on which a person sees what csccm draws.
+// terminal is a real terminal with the screen that a person would see.
 type terminal struct {
 	end    *os.File // the person's
 	screen vt10x.Terminal
@@ -46,7 +46,7 @@ type terminal struct {
 	closed chan struct{} // nobody writes any more
 }
 
-// newTerminal starts a program in a terminal that is as high as all that it will print.
+// newTerminal starts a program in a terminal that is high enough for its whole output.
 func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	const columns, rows = 132, 400
@@ -74,7 +74,7 @@ func onScreen(t *testing.T, end *os.File, columns, rows int) *terminal {
 	return x
 }
 
-// text is what the program printed, as it stands on the screen: lines that the terminal broke are whole again.
+// text returns the program's output as it is on the screen, with wrapped lines joined.
 func (x *terminal) text() string {
 	const broken = 1 << 6 // of the last glyph of such a line; vt10x does not export it
 	x.screen.Lock()
@@ -95,8 +95,9 @@ func (x *terminal) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// asks fails by package must unless a question is the last one on the screen and waits for keys: before that the terminal would
-// echo them, and a prompt that has just been drawn asks the terminal where its cursor is, and loses what is typed meanwhile.
+// asks fails by package must unless a question is the last one on the screen and waits for keys. Before that, the
+// terminal would echo the keys; and a prompt that was just drawn asks the terminal for the cursor position and loses
+// what is typed meanwhile.
 func (x *terminal) asks(question string) {
 	last, screen := "", x.screen.String()
 	for line := range strings.Lines(screen) {
@@ -115,7 +116,7 @@ func (x *terminal) asks(question string) {
 	}))
 }
 
-// press types until the screen shows that somebody read it.
+// press types keys until the screen changes.
 func (x *terminal) press(t *testing.T, keys string) {
 	t.Helper()
 	var err error
@@ -134,7 +135,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 	t.Fatalf("%v:\n%s", err, x.text())
 }
 
-// dialog runs csccm in a terminal, where a person answers its questions in turn. What it said is the screen as it was in the end.
+// dialog runs csccm in a terminal and answers its questions in turn. The output is the final screen.
 func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
@@ -177,7 +178,7 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	return e.record(said{args, x.text(), "", cmd.ProcessState.ExitCode()})
 }
 
-// shows is want for texts that must be there in this order.
+// shows is like want for texts that must appear in this order.
 func (s said) shows(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	rest := strings.Join(strings.Fields(s.want(t, code).all), " ")
@@ -213,8 +214,8 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 	require.NotContains(t, shown.String(), "canary")
 }
 
-// TestQuestionsLeaveNoTrace asks questions that are about as wide as the terminal, on its last line. Afterwards each is there once,
-// with its answer.
+// TestQuestionsLeaveNoTrace asks questions that are about as wide as the terminal, on its last line. Afterwards each
+// question is on the screen once, with its answer.
 func TestQuestionsLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	const columns, rows = 60, 20

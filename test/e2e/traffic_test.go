@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// TestTrafficFromUpstream sends requests to the Services of a cluster that Apache's provider v1.2.0 left while csccm takes over, with the
-// command of docs/migrate.md: no request fails, and no open connection is closed.
+// TestTrafficFromUpstream sends requests to the Services of a cluster that Apache's provider v1.2.0 left, while csccm
+// takes over with the command of docs/migrate.md: no request fails, and no open connection is closed.
 func TestTrafficFromUpstream(t *testing.T) {
 	t.Parallel()
 	e := newClusterEnv(t, nil)
@@ -54,7 +54,7 @@ func TestTrafficFromUpstream(t *testing.T) {
 	t.Logf("TRAFFIC | %d requests in %s | longest gap %s |", r.Requests, r.Took, r.LongestGap)
 }
 
-// leave makes a Service with its ports and status, and gives its rules the names that follow from its new UID.
+// leave creates a Service with its ports and status, and renames its rules after its new UID.
 func (e *clusterEnv) leave(t *testing.T, state *leftby.State, s *corev1.Service) {
 	t.Helper()
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: s.Annotations, Finalizers: s.Finalizers}, Spec: s.Spec}
@@ -72,7 +72,8 @@ func (e *clusterEnv) leave(t *testing.T, state *leftby.State, s *corev1.Service)
 	}
 }
 
-// forwarded starts a backend for each VM and the simulator's data path, and returns where it serves the rules that let this machine in.
+// forwarded starts a backend for each VM and the simulator's data path. It returns the addresses of the rules that
+// allow clients on this machine.
 func (e *clusterEnv) forwarded(t *testing.T, state *leftby.State) (targets []string) {
 	t.Helper()
 	to, public := map[string]string{}, map[string]string{} // backends by member, addresses by ID

@@ -25,8 +25,9 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// TestUI follows the page of csccm ui while a Service is made, while the leader is killed, while somebody deletes a rule in
-// CloudStack, and while the other replica takes over and repairs that. csccm changes nothing, and shows no key.
+// TestUI follows the page of csccm ui while a Service is created, while the leader is killed, while somebody deletes a
+// rule in CloudStack, and while the other replica takes over and restores the rule. csccm changes nothing and shows no
+// key.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	e := newDirectEnv(t, 2)
@@ -81,7 +82,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// shown is the page of a csccm ui that runs, as its events tell it.
+// shown is the state of the page of a running csccm ui, by its events.
 type shown struct {
 	events *bufio.Scanner
 	all    strings.Builder
@@ -139,7 +140,7 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 	return p
 }
 
-// until applies events until the page shows what is wanted.
+// until applies events until a condition holds.
 func (p *shown) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit)
@@ -178,19 +179,19 @@ func (p *shown) health(id string) model.Health {
 	return ""
 }
 
-// tells reports whether the time line has an entry of this kind about an object ("" for none) with this text.
+// tells reports whether the time line has an entry of this kind, for an object ("" for none), that contains this text.
 func (p *shown) tells(kind, object, text string) bool {
 	return slices.ContainsFunc(p.now.Timeline, func(e model.Entry) bool {
 		return e.Kind == kind && e.Object == object && strings.Contains(e.Message, text)
 	})
 }
 
-// lacks reports whether the page says that it lacks a part.
+// lacks reports whether the page names a part as missing.
 func (p *shown) lacks(part string) bool {
 	return slices.ContainsFunc(p.now.Missing, func(m model.Missing) bool { return m.Part == part })
 }
 
-// leader is the newest entry of the time line about the leader.
+// leader returns the newest entry of the time line about the leader.
 func (p *shown) leader() string {
 	for _, e := range p.now.Timeline {
 		if e.Kind == "leader" {
@@ -200,7 +201,7 @@ func (p *shown) leader() string {
 	return ""
 }
 
-// leads reports whether an object has a link to one of this kind and name.
+// leads reports whether an object has a link to an object of this kind and name.
 func (p *shown) leads(from string, kind model.Kind, name string) bool {
 	to := map[string]bool{}
 	for i := range p.now.Objects {

@@ -21,9 +21,9 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// witness records who held the lease, and how often CloudStack Kubernetes Service would have applied its own provider again,
-// which it does when "kubectl get pods -A | grep cloud-controller-manager" finds nothing. A watch shows every change, however
-// short.
+// witness records who held the lease, and how often CloudStack Kubernetes Service would have installed its own provider
+// again, which it does when "kubectl get pods -A | grep cloud-controller-manager" finds nothing. A watch shows even
+// short changes.
 type witness struct {
 	mu      sync.Mutex
 	pods    map[types.UID]bool // that the command finds
@@ -32,7 +32,7 @@ type witness struct {
 	end     func()
 }
 
-// witness watches until its end.
+// witness starts watching.
 func (e *clusterEnv) witness(t *testing.T) *witness {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -82,8 +82,8 @@ func (w *witness) see(event watch.Event) {
 	}
 }
 
-// check ends the watch: CloudStack Kubernetes Service has found a Pod all the time, and csccm held the lease between the old and
-// the new controller.
+// check ends the watch: CloudStack Kubernetes Service found a Pod at all times, and csccm held the lease between the
+// old and the new controller.
 func (w *witness) check(t *testing.T) {
 	t.Helper()
 	w.end()
@@ -92,7 +92,7 @@ func (w *witness) check(t *testing.T) {
 	require.True(t, csccm >= 1 && csccm < len(w.reigns)-1, "csccm did not hold the lease between the two: %v", w.reigns)
 }
 
-// checkReigns ends the watch: at least so many led, each once.
+// checkReigns ends the watch: at least this many replicas led, each once.
 func (w *witness) checkReigns(t *testing.T, least int) {
 	t.Helper()
 	w.end()

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// watch looks for states that must never be, whatever fails.
+// watch looks for states that must never occur, whatever fails.
 type watch struct {
 	env     *testenv.Env
 	client  *cloudstack.Client

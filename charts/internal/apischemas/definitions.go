@@ -17,7 +17,7 @@ import (
 
 // source is a Go module with CustomResourceDefinitions, all of them under the Apache License 2.0.
 type source struct {
-	module, file string   // file is the name of what is written
+	module, file string   // file is the name of the output file
 	definitions  []string // files of the module
 	reduced      bool     // without status and versions that are not served, and without rules in CEL unless rules is set
 	rules        bool     // for an API server, which evaluates rules in CEL
@@ -154,7 +154,7 @@ func strip(value any) {
 	}
 }
 
-// withoutStatus removes what nobody writes: versions that are not served, the status, and columns.
+// withoutStatus removes what manifests do not contain: versions that are not served, the status, and columns.
 func withoutStatus(definition map[string]any) {
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both generated files have each description. The generator of the schema drops a further line of a comment with two dashes.
+// Both generated files contain each description. The generator of the schema drops later lines of a comment that start
+// with two dashes.
 func TestDescriptionsAreInTheSchema(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../cloudstack-ccm/values.yaml")
@@ -29,7 +30,7 @@ func TestDescriptionsAreInTheSchema(t *testing.T) {
 	}
 }
 
-// The README of the chart is what its values.yaml says.
+// The README of the chart matches its values.yaml.
 func TestReadmeIsFresh(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, run([]string{"../../cloudstack-ccm"}, true))

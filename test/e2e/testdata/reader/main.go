@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reader stands for a program that shares the controller's keys and does not reload them, such as a CSI driver: it
-// reads the cloud-config once at its start, and calls CloudStack with it until it ends. It is ready while its calls succeed.
+// Command reader simulates a program that uses the controller's keys without reloading them, such as a CSI driver: it
+// reads the cloud-config once at its start and calls CloudStack until it ends. It is ready while its calls succeed.
 package main
 
 import (
