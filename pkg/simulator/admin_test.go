@@ -93,7 +93,7 @@ func TestAdmin(t *testing.T) {
 	do("GET", "/nope", "", 404)
 }
 
-// TestAdminRefusesBrowsers: a web page can make a browser send these.
+// TestAdminRefusesBrowsers: a web page could make a browser send these requests.
 func TestAdminRefusesBrowsers(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Clock: clock.RealClock{}})

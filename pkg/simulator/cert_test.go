@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/balancer"
 )
 
-// newCert makes a certificate that is signed by itself.
+// newCert returns a self-signed certificate.
 func newCert(t *testing.T, key crypto.Signer, from, to time.Time) string {
 	t.Helper()
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "www.example.com"}, NotBefore: from, NotAfter: to}

@@ -115,7 +115,7 @@ func startInside(t *testing.T) (*env, *inside) {
 	return h, in
 }
 
-// goesOn lets the call that waits return err, once it is the wanted one, and waits until the cluster has the state.
+// goesOn waits for the given call, makes it return err, and waits until the cluster has the state.
 func (i *inside) goesOn(h *env, call string, err error, state string) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
@@ -179,7 +179,7 @@ func TestClusterInside(t *testing.T) {
 	in.goesOn(h, "delete c1 0", nil, "gone")
 }
 
-// seenNodes returns the nodes of the first cluster as the inside sees them.
+// seenNodes returns the nodes of the first cluster as ClusterInside sees them.
 func seenNodes(h *env) (out []InsideNode) {
 	h.sim.mu.RLock()
 	defer h.sim.mu.RUnlock()
@@ -189,7 +189,7 @@ func seenNodes(h *env) (out []InsideNode) {
 	return out
 }
 
-// TestClusterRestart: a restart leaves a cluster as it is, and an answer from inside its VMs comes too late.
+// TestClusterRestart: a restart leaves a cluster as it is, and a later result of ClusterInside is ignored.
 func TestClusterRestart(t *testing.T) {
 	t.Parallel()
 	h, in := startInside(t)
@@ -212,7 +212,7 @@ func TestClusterRestart(t *testing.T) {
 	h.play(`owner listKubernetesClusters id={two} => state=Starting endpoint=""`)
 }
 
-// TestClusterInsideFails: what goes wrong inside the VMs ends the job as in CloudStack.
+// TestClusterInsideFails: an error inside the VMs ends the job as in CloudStack.
 func TestClusterInsideFails(t *testing.T) {
 	t.Parallel()
 	const noAPI = "in usable state as unable to provision API endpoint for the cluster"

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shapesOf returns the members of an answer with the types of their values; the items of an array are one.
+// shapesOf returns the members of an answer with the types of their values; all items of an array are merged.
 func shapesOf(v any) map[string]string {
 	out := map[string]string{}
 	var walk func(path string, v any)
@@ -40,7 +40,8 @@ func shapesOf(v any) map[string]string {
 	return out
 }
 
-// TestShapesOfCloud compares the shape of answers that make cloud met on a real server with ours in the same situation.
+// TestShapesOfCloud compares answers that make cloud got from a real server with the simulator's answers in the same
+// situation, by their shape.
 func TestShapesOfCloud(t *testing.T) {
 	t.Parallel()
 	const job = 10 * time.Second

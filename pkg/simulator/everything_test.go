@@ -16,8 +16,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// everything makes an object of every family for an owner, by calls of a root admin alone; owner are the parameters that
-// name the owner.
+// everything creates an object of every family for an owner, only by calls of a root admin; owner are the parameters
+// that name the owner.
 func (h *env) everything(name string, owner ...string) {
 	h.t.Helper()
 	var of []string
@@ -66,7 +66,7 @@ func (h *env) everything(name string, owner ...string) {
 	`, "OWNER", strings.Join(of, " ")))
 }
 
-// eachTable visits the tables of the store by the name of their field, in lower case.
+// eachTable calls visit for each table of the store with the name of its field in lower case.
 func eachTable(st *store.State, visit func(name string, rows reflect.Value)) {
 	v := reflect.ValueOf(st).Elem()
 	for i := range v.NumField() {
@@ -77,7 +77,8 @@ func eachTable(st *store.State, visit func(name string, rows reflect.Value)) {
 	}
 }
 
-// ownedIDs are the UUIDs of all rows that the account owns, by table; the account's own and its events and jobs are left out.
+// ownedIDs returns the UUIDs of all rows that the account owns, by table, without the account itself, its events and
+// its jobs.
 func (h *env) ownedIDs(a *store.Account) map[string][]string {
 	out := map[string][]string{}
 	eachTable(h.sim.st, func(name string, rows reflect.Value) {
@@ -155,7 +156,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestOwnedTables: whatever has a field named owner or account is among the tables that deletion is tested with.
+// TestOwnedTables: every table with a field Owner or Account is in ownedTables, so that the tests of deletion cover it.
 func TestOwnedTables(t *testing.T) {
 	t.Parallel()
 	eachTable(store.NewState(), func(name string, rows reflect.Value) {

@@ -103,7 +103,7 @@ func TestFaultProbability(t *testing.T) {
 	require.NotEqual(t, first, other)
 }
 
-// cut sends a signed call and demands that the connection breaks without an answer.
+// cut sends a signed call and checks that the connection closes without an answer.
 func (h *env) cut(user, command string, pairs ...string) {
 	h.t.Helper()
 	// POST: a client repeats a broken GET on its own.
@@ -196,7 +196,8 @@ func (h *env) network() string { return h.netID("k8s-net") }
 
 func (h *env) legacyIP() string { return h.ipID("203.0.113.20") }
 
-// TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.
+// TestCreatesOnOneAddressWait: create calls for one address wait for each other and retry every 5 s; those for other
+// addresses do not wait.
 func TestCreatesOnOneAddressWait(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Latency: LatencyProfile{LockRetry: 5 * time.Second}})
@@ -219,8 +220,8 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	require.Equal(t, http.StatusOK, <-done)
 }
 
-// TestFirewallRulesOfOneAddressWaitForEachOther: a rule that is submitted before the job of the one before has ended waits 5 s.
-// One that waits for the job, and one of another address, does not.
+// TestFirewallRulesOfOneAddressWaitForEachOther: a rule that is submitted before the job of the previous one has ended
+// waits for 5 s. A rule that is submitted after that job, or for another address, does not wait.
 func TestFirewallRulesOfOneAddressWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"simulator", "production"} {
@@ -281,7 +282,7 @@ func TestSamePortAtOnce(t *testing.T) {
 	require.Equal(t, map[int]int{200: 1, 537: 7}, count)
 }
 
-// TestProfilesNameCommands: a profile with a slip in a command's name has no effect on it.
+// TestProfilesNameCommands: a profile names only existing commands; a misspelt one would have no effect.
 func TestProfilesNameCommands(t *testing.T) {
 	t.Parallel()
 	cat, err := catalogue.Load()

@@ -25,12 +25,10 @@ import (
 	recorded "github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
-// The recordings in testdata/golden are replayed in the order in which they
-// were made, on one simulator that begins as a fresh installation. Only what
-// commands did that it does not have is put into its state from behind: testdata/golden-scenario.txt holds the calls
-// that set the scene and those that must have been made between the recordings.
-// testdata/golden-clusters, testdata/golden-forwards, testdata/golden-tags and testdata/golden-cks with
-// their scenarios are the same of other servers.
+// The recordings in testdata/golden are replayed in their order on one simulator that starts as a fresh installation.
+// testdata/golden-scenario.txt holds the calls that prepare it and those that happened between the recordings; effects
+// of commands that the simulator does not implement are written to its state directly. testdata/golden-clusters,
+// testdata/golden-forwards, testdata/golden-tags and testdata/golden-cks with their scenarios come from other servers.
 
 // scenario replays the recordings.
 type scenario struct {
@@ -45,7 +43,7 @@ type scenario struct {
 	cookies, sessionKey string // of the last login
 }
 
-// afterJob is longer than a job, which takes a second here.
+// afterJob is longer than a job, which takes one second in these tests.
 const afterJob = 1100 * time.Millisecond
 
 func newScenario(t *testing.T, recordings string) *scenario {
@@ -109,9 +107,8 @@ func (s *scenario) replay(c *goldenCase) string {
 	return why
 }
 
-// pass lets the time pass that the caller of a case waited: until the jobs of
-// the calls before have ended, unless it polls on purpose or belongs to calls
-// that were made at once.
+// pass advances the clock as the recorded caller waited: until the jobs of the previous calls have ended, unless the
+// case is an early poll or belongs to calls that were made at once.
 func (s *scenario) pass(c *goldenCase) {
 	switch {
 	case s.script.midJob[c.Case]:
@@ -131,7 +128,7 @@ func (s *scenario) sameMoment(c *goldenCase) bool {
 	return group(c.Case) == group(s.cases[c.index-1].Case)
 }
 
-// compare returns how the answer differs from the recording; empty when it does not.
+// compare returns the difference between the answer and the recording; empty if there is none.
 func (s *scenario) compare(c *goldenCase, got answer) string {
 	blank := strings.NewReplacer(" ", "")
 	contentType := got.header.Get("Content-Type")
@@ -139,7 +136,7 @@ func (s *scenario) compare(c *goldenCase, got answer) string {
 	case got.status != c.HTTPStatus:
 		return fmt.Sprintf("status %d instead of %d: %.200s", got.status, c.HTTPStatus, got.raw)
 	case c.Case == "auth.root" || c.Case == "auth.wrong-path":
-		return "" // HTML: the status is all that counts
+		return "" // HTML: only the status counts
 	case c.ContentType != "" && !strings.EqualFold(blank.Replace(c.ContentType), blank.Replace(contentType)):
 		return fmt.Sprintf("content type %q instead of %q", contentType, c.ContentType)
 	}
@@ -154,7 +151,7 @@ func (s *scenario) compare(c *goldenCase, got answer) string {
 	return why
 }
 
-// exact returns an answer with its numbers as they were written.
+// exact returns an answer with its numbers as they were sent.
 func (a answer) exact() (v any) {
 	d := json.NewDecoder(strings.NewReader(a.raw))
 	d.UseNumber()
@@ -193,15 +190,15 @@ func loadGolden(t *testing.T, recordings string) []*goldenCase {
 
 var (
 	goldenTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0000$`)
-	// internalID finds the database's ids and times inside texts.
+	// internalID matches the database's ids and times in texts.
 	internalID = regexp.MustCompile(`((?i:\bid)=|"id":|"networkId":|"id": |"networkofferingid": |\bin domain |\[|\bID |zone |rule:|PrjAcct-k8s-project-)\d+`)
 	instance   = regexp.MustCompile(`\bi-\d+-\d+-VM`)
 	vlanURI    = regexp.MustCompile(`vlan://\d+`)
 	randomUser = regexp.MustCompile(`for user id \[[0-9a-f-]+\]`)
 )
 
-// volatile members differ from call to call: counters of traffic, figures of the
-// machine and the process, times to the millisecond, and what follows from the choice of a host.
+// volatile members differ from call to call: traffic counters, figures of the machine and the process, times in
+// milliseconds, and what depends on the choice of a host.
 var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan", "expireAfter",
 	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning", "memoryallocated",
 	"memoryallocatedpercentage", "memoryallocatedbytes", "availableprocessors", "sessions", "heapmemoryused", "heapmemorytotal",
@@ -209,10 +206,11 @@ var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", 
 	"systemmemoryvirtualsize", "systemtotalcpucycles", "systemloadaverages", "systemcycleusage", "cpuload", "javadistribution",
 	"javaversion", "osdistribution", "kernelversion", "agents", "lastagents", "agentcount", "agentscount")
 
-// unordered arrays are sets of named objects; the server's order is that of a hash table.
+// unordered arrays are sets of named objects; the server returns them in the order of a hash table.
 var unordered = store.SetOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
 
-// diff returns the first difference between a recorded value and ours, at a path; key is the name of the member that holds them.
+// diff returns the first difference between a recorded value and the simulator's, with its path; key is the name of the
+// member that holds the values.
 func (b *bindings) diff(path, key string, want, got any) string {
 	differs := fmt.Sprintf("%s: %.200s instead of %.200s", path, fmt.Sprint(got), fmt.Sprint(want))
 	switch w := want.(type) {
@@ -275,7 +273,7 @@ func (b *bindings) diffObject(path string, want, got map[string]any) string {
 	return ""
 }
 
-// byName sorts objects by what names them.
+// byName sorts objects by name, type, key and resource ID.
 func byName(list []any, ours func(string) string) []any {
 	key := func(v any) string {
 		m, ok := v.(map[string]any)
@@ -338,7 +336,7 @@ func (s *scenario) send(c *goldenCase) answer {
 	return s.do(strings.HasSuffix(c.Case, ".post") || strings.HasPrefix(c.Case, "postonly.post"), s.h.url, q, "")
 }
 
-// stamp adds the version of the signature and its time of expiry where the case is about them.
+// stamp adds a signature version and an expiry time if the case tests them.
 func (s *scenario) stamp(c *goldenCase, q url.Values) {
 	at := func(ahead time.Duration) string {
 		return s.h.clock.Now().Add(ahead).UTC().Format("2006-01-02T15:04:05-0700")
@@ -397,7 +395,7 @@ func (s *scenario) sendSession(c *goldenCase, q url.Values) answer {
 	return s.do(false, s.h.url, q, s.cookies)
 }
 
-// do sends a request, and remembers the session that it begins.
+// do sends a request and keeps the session that it starts.
 func (s *scenario) do(post bool, target string, q url.Values, cookies string) (a answer) {
 	if post {
 		a = s.h.send(http.MethodPost, target, q.Encode(), "Cookie", cookies)
@@ -412,15 +410,15 @@ func (s *scenario) do(post bool, target string, q url.Values, cookies string) (a
 	return a
 }
 
-// bindings say which object of ours plays the part of a recorded one, by id,
-// and which public address that of a recorded address.
+// bindings map recorded ids to those of the simulator's objects, and recorded public addresses to the simulator's
+// addresses.
 type bindings struct {
 	recorded  []string          // every UUID of the recordings
 	ours      map[string]string // recorded UUID -> ours
 	theirs    map[string]string // ours -> recorded UUID
 	addresses map[string]string // recorded public address -> ours
 	addressOf map[string]string // recorded UUID of a public address -> that address
-	learned   map[string]string // pairs of the comparison at hand
+	learned   map[string]string // pairs found by the current comparison
 	taken     map[string]bool
 }
 
@@ -428,7 +426,7 @@ var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	publicAddress = regexp.MustCompile(`\b(192\.168\.2|172\.16\.15)\.\d+\b`)
 	placeholder   = regexp.MustCompile(`\{(@\w+|[0-9a-f-]+)\}`)
-	// nicAddress is the address or the MAC of a NIC, both of which the server draws unless it is told.
+	// nicAddress matches the address or the MAC of a NIC. The server chooses both unless the call names them.
 	nicAddress = regexp.MustCompile(`\b(10\.\d+\.\d+\.\d+|02:01(:[0-9a-f]{2}){4})\b`)
 )
 
@@ -451,7 +449,7 @@ func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings 
 	return &bindings{addressOf: inverse, recorded: slices.Sorted(maps.Keys(seen)), ours: map[string]string{}, theirs: map[string]string{}, addresses: map[string]string{}}
 }
 
-// full is the recorded UUID that begins with the prefix.
+// full returns the recorded UUID that starts with the prefix.
 func (b *bindings) full(prefix string) string {
 	if prefix[0] == '@' { // a name of the script
 		return prefix
@@ -466,7 +464,7 @@ func (b *bindings) full(prefix string) string {
 	return b.recorded[i]
 }
 
-// translate puts our ids and addresses in the place of recorded ones.
+// translate replaces recorded ids and addresses by the simulator's.
 func (b *bindings) translate(s string) string {
 	s = placeholder.ReplaceAllStringFunc(s, func(p string) string {
 		if p[1] == '@' {
@@ -489,7 +487,7 @@ func (b *bindings) translate(s string) string {
 	return nicAddress.ReplaceAllStringFunc(publicAddress.ReplaceAllStringFunc(s, own), own)
 }
 
-// bind makes ours play the part of a recorded object from now on.
+// bind maps a recorded id to one of the simulator's from now on.
 func (b *bindings) bind(recorded, ours string) {
 	if b.ours[recorded] == ours {
 		return
@@ -504,7 +502,7 @@ func (b *bindings) bind(recorded, ours string) {
 	delete(b.addresses, b.addressOf[recorded]) // another one of ours, whose address its next answer shows
 }
 
-// bindResult binds what a call of the script names of its answer.
+// bindResult binds the ids that a call of the script names in its answer.
 func (b *bindings) bindResult(t *testing.T, s step, body map[string]any) {
 	t.Helper()
 	for _, p := range s.binds {
@@ -520,7 +518,7 @@ func (b *bindings) bindResult(t *testing.T, s step, body map[string]any) {
 	}
 }
 
-// subject is the object that an answer is about: itself, its only member, or the first item of its list.
+// subject returns the object in an answer: the answer itself, its only member, or the first item of its list.
 func subject(body map[string]any) map[string]any {
 	if _, ok := body["id"].(string); ok {
 		return body
@@ -541,7 +539,7 @@ func subject(body map[string]any) map[string]any {
 	return body
 }
 
-// lookup finds the member at a path such as user.0.id; id when there is none.
+// lookup returns the member at a path such as user.0.id; an empty path means id.
 func lookup(v any, path string) any {
 	if path == "" {
 		path = "id"
@@ -561,8 +559,8 @@ func lookup(v any, path string) any {
 	return v
 }
 
-// adopt binds the object and the job that the case has made: what a call has just made takes over the part of its recorded
-// object, whatever played it before, because addresses keep their ids from owner to owner.
+// adopt binds the object and the job that a case created. It replaces earlier bindings of the recorded ids, because an
+// address keeps its id when its owner changes.
 func (b *bindings) adopt(c *goldenCase, got answer) {
 	want, _ := c.Response.(map[string]any)
 	for _, v := range want {
@@ -578,7 +576,7 @@ func (b *bindings) adopt(c *goldenCase, got answer) {
 	}
 }
 
-// keepLearned keeps the pairs of a comparison that found no difference.
+// keepLearned keeps the pairs of a comparison without a difference.
 func (b *bindings) keepLearned() {
 	for w, g := range b.learned {
 		if uuidPattern.MatchString(w) {
@@ -592,7 +590,8 @@ func (b *bindings) keepLearned() {
 	}
 }
 
-// sameText compares a recorded text with ours: ids and addresses by the part they play, times and secrets by their form.
+// sameText compares a recorded text with the simulator's: ids and addresses by their bindings, times and secrets by
+// their format.
 func (b *bindings) sameText(want, got string) bool {
 	switch {
 	case want == got && !uuidPattern.MatchString(want) && !publicAddress.MatchString(want),
@@ -619,7 +618,8 @@ func (b *bindings) sameText(want, got string) bool {
 
 func isWhole(p *regexp.Regexp, s string) bool { return s != "" && p.FindString(s) == s }
 
-// samePair reports whether ours can stand for the recorded one: it does so already, or neither has a part yet.
+// samePair reports whether an id or address of the simulator can correspond to a recorded one: they are bound to each
+// other, or neither is bound.
 func (b *bindings) samePair(want, got, bound string, busy bool) bool {
 	if bound == "" {
 		bound = b.learned[want]

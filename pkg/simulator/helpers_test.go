@@ -27,12 +27,12 @@ type env struct {
 	clock *clocktesting.FakeClock
 	url   string
 	admin string            // URL of the integration port
-	vars  map[string]string // of play
-	last  answer            // of play
-	calls map[string]string // beginnings of calls by their names in play
+	vars  map[string]string // the names that scripts have bound, with their values
+	last  answer            // the last answer in a script
+	calls map[string]string // the beginnings of calls that scripts have named
 
 	jobTime time.Duration               // how long expect waits for a job
-	note    func(line string, a answer) // of the calls of play and their jobs; nil for nobody
+	note    func(line string, a answer) // called for each call of a script and its job; may be nil
 }
 
 // start serves the shipped example unless the options name a world.

@@ -16,16 +16,17 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// listCase is one way to ask for another's objects.
+// listCase is one query for objects of others.
 type listCase struct {
 	api  *catalogue.API
 	args []string
 }
 
-// ownerless are long lists of what belongs to nobody.
+// ownerless are lists of objects without an owner.
 var ownerless = store.SetOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listRolePermissions", "listZones")
 
-// listCases are all lists with the filters that widen them, and with every id of the given objects that they take.
+// listCases returns all list commands with the filters that widen them, and with every id of the given objects that
+// they accept.
 func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 	h.t.Helper()
 	commands, err := loadCommands()
@@ -57,7 +58,7 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 	return out
 }
 
-// objectsOf are the ids of what an account owns by the kind of their parameters.
+// objectsOf returns the ids of an account's objects by the kind of their parameters.
 func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	kinds := map[string][]store.RefKind{
 		"networks": {store.RefNetwork}, "vpcs": {store.RefVPC}, "acllists": {store.RefACLList}, "aclitems": {store.RefACLItem}, "vms": {store.RefVM},
@@ -73,8 +74,8 @@ func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	return out
 }
 
-// TestListsKeepOwnersApart asks every list, in every way, for the objects of
-// an account and of a project, as callers who may and may not see them.
+// TestListsKeepOwnersApart calls every list command in every way for the objects of an account and of a project, as
+// callers who may and who may not see them.
 func TestListsKeepOwnersApart(t *testing.T) {
 	t.Parallel()
 	h := startFresh(t)

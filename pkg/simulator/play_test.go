@@ -198,7 +198,7 @@ func (h *env) direct(line string) bool {
 	return true
 }
 
-// reserve changes the state of all public addresses in a state: no command of a cloud that is not ours does so.
+// reserve changes the state of all public addresses in a state: no implemented command does so.
 func (h *env) reserve(from, to string) {
 	h.sim.mu.Lock()
 	defer h.sim.mu.Unlock()
@@ -209,7 +209,7 @@ func (h *env) reserve(from, to string) {
 	}
 }
 
-// set binds names for the scripts that follow: name, value, name, value ...
+// set binds names for later scripts: name, value, name, value ...
 func (h *env) set(pairs ...string) *env {
 	for i := 0; i < len(pairs); i += 2 {
 		h.vars[pairs[i]] = pairs[i+1]

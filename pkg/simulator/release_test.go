@@ -80,7 +80,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 	}
 }
 
-// releaseEnv serves the worlds of balancer tests as a release, with a rule.
+// releaseEnv starts the world of balancer tests as a release, with a rule.
 func releaseEnv(t *testing.T, version string) *env {
 	t.Helper()
 	w := readWorld(t, "balancer.yaml")
@@ -90,7 +90,7 @@ func releaseEnv(t *testing.T, version string) *env {
 		create publicport=80 protocol=tcp cidrlist=10.0.0.0/8 > rule`)
 }
 
-// What the releases do, asked as clients ask.
+// How each release behaves to clients.
 func TestAnswersOfReleases(t *testing.T) {
 	t.Parallel()
 	for _, version := range append(Releases(), patchReleases...) {

@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// TestSignatureVersions has what the recorded cases auth.v3-* and auth.v4 lack.
+// TestSignatureVersions has the cases that the recordings auth.v3-* and auth.v4 lack.
 func TestSignatureVersions(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -31,8 +31,8 @@ func TestSignatureVersions(t *testing.T) {
 	`)
 }
 
-// TestOrderOfChecks has what the recorded cases auth.* lack: the role is looked at before the signature, both before the
-// parameters.
+// TestOrderOfChecks has the cases that the recordings auth.* lack: the server checks the role before the signature, and
+// both before the parameters.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -43,7 +43,7 @@ func TestOrderOfChecks(t *testing.T) {
 	require.Equal(t, "errorresponse", a.key)
 	require.Contains(t, a.header.Get("X-Description"), "The API [createZone] does not exist")
 	require.Equal(t, "errorresponse", h.call(owner, "listzones").key, "the value of command is case sensitive")
-	// Known to the real server, but not to this one.
+	// The real server knows this command, the simulator does not implement it.
 	h.play("k8s-owner listBackups => 530/9999 the simulator does not implement the command listBackups")
 }
 
@@ -64,7 +64,7 @@ func TestMergeOfQueryAndBody(t *testing.T) {
 	}
 }
 
-// TestRequests: every command by GET and POST, everything below /client/api, and what is too large.
+// TestRequests: commands by GET and POST, paths below /client/api, and requests that are too large.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -130,7 +130,7 @@ func TestGzip(t *testing.T) {
 	require.Equal(t, "gzip", refused.header.Get("Content-Encoding"))
 }
 
-// TestNamesOfParameters: command and response count in lower case only, all other names in any case.
+// TestNamesOfParameters: the names command and response must be in lower case, all others may be in any case.
 func TestNamesOfParameters(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -152,7 +152,7 @@ func TestNamesOfParameters(t *testing.T) {
 	h.ok(send("command", "listZones", "response", "json", "apikey", key, "noSuchParameter", "~*!'()ü€[],:/= +%"))
 }
 
-// TestArrayNames: a malformed one is an error for every command.
+// TestArrayNames: a malformed name of an array is an error for every command.
 func TestArrayNames(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -168,7 +168,8 @@ func TestArrayNames(t *testing.T) {
 	}
 }
 
-// TestSessionKeyPlaces: the key must come as cookie and as parameter, both the same. A call without ends the session.
+// TestSessionKeyPlaces: the session key must come both as a cookie and as a parameter. A call without it ends the
+// session.
 func TestSessionKeyPlaces(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})

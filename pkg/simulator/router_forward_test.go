@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRouterForwards: an isolated network's router ignores the cidrlist and has the firewall of the address; that of a
-// VPC applies it and has the ACL of the tier, with the private port.
+// TestRouterForwards: the router of an isolated network ignores the cidrlist and applies the firewall of the address;
+// that of a VPC applies the cidrlist and the tier's ACL to the private port.
 func TestRouterForwards(t *testing.T) {
 	t.Parallel()
 	some := func(s ...string) []netip.Prefix { return prefixes(s) }

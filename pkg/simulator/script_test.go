@@ -116,7 +116,7 @@ func parseStep(t *testing.T, text string) step {
 	return s
 }
 
-// fields splits at blanks outside of quotes, and drops the quotes.
+// fields splits at blanks outside of quotes and removes the quotes.
 func fields(s string) []string {
 	var out []string
 	var word strings.Builder
@@ -187,8 +187,8 @@ func (s *scenario) call(step step) {
 	s.ids.bindResult(s.t, step, a.body)
 }
 
-// byHand does to an object what a command of the recorded server did that the simulator does not have: it sets a text, or calls
-// one of the named changes. It returns the id of a new object.
+// byHand applies what a command of the recorded server did that the simulator does not implement: it sets a field, or
+// makes one of the named changes. It returns the id of a new object.
 func byHand(st *store.State, table, id, change, value string, now time.Time) (made string) {
 	switch change {
 	case "restart":
@@ -230,7 +230,7 @@ var registers = map[string]string{"registerUserKeys.admin-for-user": "customrole
 
 var update = flag.Bool("update", false, "write the transcript")
 
-// changing is what changes from run to run in a transcript, with its names there.
+// changing matches what differs between runs of a transcript, with the names that replace it.
 var changing = []struct {
 	pattern *regexp.Regexp
 	name    string
@@ -246,8 +246,8 @@ var (
 	password     = regexp.MustCompile(`password=\S+`)
 )
 
-// TestTranscript makes the calls of testdata/transcript.txt on a fresh installation, and compares what was said with the
-// transcript in docs.
+// TestTranscript makes the calls of testdata/transcript.txt on a fresh installation and compares the requests and
+// answers with the transcript in docs.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	calls, err := os.ReadFile("testdata/transcript.txt")

@@ -17,9 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// TestSoak lets 64 clients work at once, each on addresses of its own, while others
-// list, log in, change VMs, inject faults, look at the objects, and read the ledger; then
-// it looks whether anything is left over.
+// TestSoak runs 64 clients at once, each with addresses of its own, while others list, log in, change VMs, inject
+// faults, read objects and the ledger; then it checks that nothing is left.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	const clients = 64

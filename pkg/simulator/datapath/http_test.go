@@ -160,7 +160,7 @@ func TestAnswersOutliveTheirRule(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "Close closes the connection")
 }
 
-// TestRefusedByHAProxy checks that the configuration before stays in force.
+// TestRefusedByHAProxy checks that the previous configuration stays in force.
 func TestRefusedByHAProxy(t *testing.T) {
 	t.Parallel()
 	b := newHTTPEnv(t)

@@ -101,7 +101,7 @@ func (b *testEnv) forwardOf(id string) ForwardStatus {
 	return ForwardStatus{}
 }
 
-// TestRelay: UDP and TCP reach the VM. A tracked flow stays with it when the rule changes, until it pauses.
+// TestRelay: UDP and TCP reach the VM. A tracked flow keeps its VM when the rule changes, until it pauses.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	clock := testclock.NewFakeClock(time.Now())

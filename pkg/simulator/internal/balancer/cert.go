@@ -199,8 +199,8 @@ func parseFailed(format string, v ...any) error {
 	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the text of CloudStack
 }
 
-// CheckCertificate returns the SHA-256 fingerprint of an uploaded certificate and the pair that terminates TLS. CloudStack takes RSA
-// keys; that it refuses all others is its comparison of the names of algorithms.
+// CheckCertificate returns the SHA-256 fingerprint of an uploaded certificate and the pair that terminates TLS.
+// CloudStack accepts only RSA keys, because of the way it compares the names of algorithms.
 func CheckCertificate(certificate, key string, now time.Time) (fingerprint string, pair *tls.Certificate, err error) {
 	block, _ := pem.Decode([]byte(certificate))
 	if block == nil {

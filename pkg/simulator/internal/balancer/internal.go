@@ -183,7 +183,8 @@ func internalSource(c *wire.Call, n *store.Network) (*store.PublicIP, error) {
 	return &store.PublicIP{Entity: store.Entity{Created: c.Now}, Addr: addr, Zone: n.Zone, State: store.IPAllocated, Owner: n.Owner, Network: n, VPC: n.VPC}, nil
 }
 
-// internalLBRuns: the VM that balances comes with the first member in the network.
+// internalLBRuns reports whether the network has the VM of an internal load balancer: CloudStack starts it with the
+// first member.
 func internalLBRuns(st *store.State, n *store.Network) bool {
 	_, ok := st.LBRules.Find(func(r *store.LBRule) bool { return r.Internal && r.Network == n && r.State == store.RuleActive })
 	return ok

@@ -23,7 +23,7 @@ type backends struct {
 	byID  map[*store.VM]bool
 }
 
-// readBackends reads virtualmachineids and vmidipmap; naming a VM or an address twice is naming it once.
+// readBackends reads virtualmachineids and vmidipmap; a VM or an address that is named twice counts once.
 func readBackends(c *wire.Call) (*backends, error) {
 	b := &backends{ips: map[*store.VM][]string{}, byID: map[*store.VM]bool{}}
 	mention := func(v *store.VM) {
@@ -92,15 +92,14 @@ func assignToLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	})
 }
 
-// assignFailed is the one text into which every reason collapses.
+// assignFailed is the error text for every reason.
 func assignFailed() *wire.Error {
 	return wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to assign load balancer rule")
 }
 
-// newMembers checks one VM: all must be good before any is stored. Jobs on one
-// rule run side by side. Of two that add the same pair at once the later one finds
-// it taken; of three the last passed the check and failed in the database
-// (concurrent.assign-same-vm; that the order is always this one is a guess).
+// newMembers checks one VM: all VMs must be valid before any is stored. Jobs on one rule run concurrently. If two calls
+// add the same pair at once, the later one finds it taken; of three, the last one passed the check and failed in the
+// database (concurrent.assign-same-vm; that the order is always this one is a guess).
 func newMembers(r *store.LBRule, v *store.VM, list *backends, sent time.Time) ([]*store.LBMember, *wire.Error) {
 	n := v.NICIn(r.Network)
 	if v.Gone() || v.Owner != r.Owner() || n == nil {
@@ -157,7 +156,7 @@ func removeFromLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 				}
 			}
 		}
-		// A VM goes with all its addresses, unless the map names some of them.
+		// A VM is removed with all its addresses, unless the map names some of them.
 		before := r.Members
 		r.Members = slices.DeleteFunc(slices.Clone(before), func(m *store.LBMember) bool {
 			if ips := list.ips[m.VM]; ips != nil {
