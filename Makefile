@@ -137,7 +137,7 @@ bench: ## how fast the controller is and what it costs: tables (some minutes; BE
 	cd test && go test ./bench -run XXX -bench . -benchtime 1x -timeout 0 $(BENCHFLAGS)
 
 # Variables given to make on its command line reach the test.
-export SEEDS MINUTES HISTORY SHRINK MASKS
+export SEEDS MINUTES HISTORY SHRINK
 
 .PHONY: explore
 explore: ## random histories of the whole controller (SEEDS=1-100 MINUTES=10; HISTORY=file SHRINK=KIND): docs/contributing/testing.md

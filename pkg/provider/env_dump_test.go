@@ -71,6 +71,29 @@ func (a *addressSnapshot) describe(name func(id string) string) []string {
 	return out
 }
 
+// idOf is the id of the address, or of something on it: a rule, firewall or forward of a port. Empty for none.
+func (a *addressSnapshot) idOf(kind string, port int) string {
+	if kind == "address" {
+		return a.ID
+	}
+	for i := range a.rules {
+		if kind == "rule" && a.rules[i].PublicPort == port {
+			return a.rules[i].ID
+		}
+	}
+	for i := range a.firewall {
+		if f := &a.firewall[i]; kind == "firewall" && f.StartPort <= port && port <= f.EndPort {
+			return f.ID
+		}
+	}
+	for i := range a.forwards {
+		if kind == "forward" && a.forwards[i].StartPort == port {
+			return a.forwards[i].ID
+		}
+	}
+	return ""
+}
+
 // taggedFor is whose a port forwarding is by its tags.
 func taggedFor(tags map[string]string) string {
 	return tags[plan.TagCluster] + ":" + tags[plan.TagService]

@@ -34,6 +34,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
 	nodecontroller "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
@@ -134,36 +135,56 @@ func (p *player) start() {
 	for key, value := range p.setup.config {
 		text += key + " = " + value + "\n"
 	}
-	cfg, err := cloudconfig.Parse(strings.NewReader(text))
-	require.NoError(p.t, err)
-	o := DefaultOptions()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.AddFlags(flags)
-	require.NoError(p.t, flags.Parse(p.setup.flags))
 	p.metrics = prometheus.NewRegistry()
-	o.RegisterMetrics = p.metrics.MustRegister
-	o.ProbeKubelet = p.kubeletAnswers
-	p.p, err = New(cfg, o, cloudstack.WithTransport(p.Transport(p.around)))
-	require.NoError(p.t, err)
-	factory := informers.NewSharedInformerFactory(p.kube, 0)
-	p.p.start(p.kube, ctx.Done())
-	p.p.SetInformers(factory)
-	require.NoError(p.t, p.p.StartServices(ctx, factory, 10))
-	if p.setup.controllers {
-		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
-		initial, err := nodecontroller.NewCloudNodeController(nodes, p.kube, p.p, 5*time.Minute, 20, 1)
-		require.NoError(p.t, err)
-		life, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, p.kube, p.p, 5*time.Second, 1)
-		require.NoError(p.t, err)
-		go initial.RunWithContext(ctx, metrics)
-		go life.Run(ctx, metrics)
-	}
-	factory.Start(ctx.Done())
+	p.p = p.setup.provider(p.t, text, func(o *Options) {
+		o.RegisterMetrics = p.metrics.MustRegister
+		o.ProbeKubelet = p.kubeletAnswers
+	}, cloudstack.WithTransport(p.Transport(p.around)))
+	factory := p.setup.run(ctx, p.t, p.p, p.kube)
 	p.stop = func() {
 		cancel()
 		factory.Shutdown()
 		synctest.Wait()
 	}
+}
+
+// provider returns a provider with the settings of the text of a cloud-config and of the flags.
+func (c *controllerSetup) provider(t *testing.T, text string, change func(*Options), options ...cloudstack.Option) *Provider {
+	t.Helper()
+	cfg, err := cloudconfig.Parse(strings.NewReader(text))
+	require.NoError(t, err)
+	o := DefaultOptions()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	require.NoError(t, flags.Parse(c.flags))
+	change(&o)
+
+	p, err := New(cfg, o, options...)
+	require.NoError(t, err)
+	return p
+}
+
+// run runs a provider's controllers, and Kubernetes' own if they are asked for, until ctx ends.
+func (c *controllerSetup) run(ctx context.Context, t *testing.T, p *Provider, kube kubernetes.Interface) informers.SharedInformerFactory {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(kube, 0)
+	p.start(kube, ctx.Done())
+	p.SetInformers(factory)
+	require.NoError(t, p.StartServices(ctx, factory, 10))
+
+	if c.controllers {
+		time.Sleep(time.Millisecond) // what begins at one instant is in no certain order
+		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
+		initial, err := nodecontroller.NewCloudNodeController(nodes, kube, p, 5*time.Minute, 20, 1)
+		require.NoError(t, err)
+		life, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, kube, p, 5*time.Second, 1)
+		require.NoError(t, err)
+		go initial.RunWithContext(ctx, metrics)
+		time.Sleep(time.Millisecond)
+		go life.Run(ctx, metrics)
+	}
+	factory.Start(ctx.Done())
+	return factory
 }
 
 // allocated is when an address was acquired, in answers.

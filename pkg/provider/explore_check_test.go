@@ -78,8 +78,9 @@ func (b breach) String() string {
 type promises struct {
 	mu       sync.Mutex
 	breaches []breach
-	lines    []string // the log
-	step     int      // the one that is played
+	lines    []string       // the log
+	step     int            // the one that is played
+	ends     map[int64]bool // see explorer.apart
 
 	protected  map[string]holding // what is somebody else's, by id
 	kept       map[string]string  // keys of Services that keep an address, by its id
@@ -101,6 +102,7 @@ type promises struct {
 
 func newPromises() promises {
 	return promises{
+		ends:      map[int64]bool{},
 		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{},
 		disowned: map[string]bool{},
 		vanished: map[types.UID]bool{}, finalizers: map[types.UID]bool{}, forgotten: map[types.UID]bool{},
@@ -124,7 +126,7 @@ type ask struct {
 	keep   bool
 }
 
-// shown is an address that a Service showed, and the index of what was asked for then.
+// shown is an address that a Service showed, and the index of what was asked for then, see lately.
 type shown struct {
 	ip  string
 	ask int
@@ -234,6 +236,16 @@ func (e *explorer) forgets(uid types.UID, status bool) {
 	if status {
 		delete(e.shown, uid)
 	}
+}
+
+// lately is the index of what a sync that is under way may have been asked for. e.mu is held.
+func (e *explorer) lately(uid types.UID) int {
+	asks := e.asks[uid]
+	current := slices.IndexFunc(asks, func(a ask) bool { return time.Since(a.at) < 3*time.Minute })
+	if current < 0 {
+		return len(asks) - 1
+	}
+	return max(0, current-1)
 }
 
 // movedSince reports whether the owner has asked for something that may move or remove an address. e.mu is held.
@@ -510,7 +522,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 		e.mu.Unlock()
 		return
 	}
-	e.shown[s.UID] = shown{ip, len(e.asks[s.UID]) - 1}
+	e.shown[s.UID] = shown{ip, e.lately(s.UID)}
 	if ip != "" {
 		e.shownBy[keyOf(s)] = ip
 		if s.Namespace == metav1.NamespaceDefault {
@@ -546,6 +558,9 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 		e.breach(leastPrivilege, command, "%s is sent", command)
 	}
 	if isRead(command) {
+		if e.trace {
+			e.note("read of %d: %s %s", l.number, command, parameters(form))
+		}
 		return
 	}
 	e.note("call of %d: %s %s", l.number, command, parameters(form))
@@ -606,7 +621,7 @@ func (e *explorer) beforeAcquisition(job string) {
 	for _, s := range e.list() {
 		if strings.Contains(s.Annotations[annotation.Allocation], job) {
 			e.mu.Lock()
-			e.jobs[job] = &acquisition{uid: s.UID, ask: len(e.asks[s.UID]) - 1}
+			e.jobs[job] = &acquisition{uid: s.UID, ask: e.lately(s.UID)}
 			e.mu.Unlock()
 		}
 	}
@@ -627,7 +642,7 @@ func (e *explorer) acquired() {
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		a := jobs[job]
 		if a.id == "" {
-			answer, err := e.hand("queryAsyncJobResult", "jobid", job)
+			answer, err := e.ByAdmin("queryAsyncJobResult", "jobid", job)
 			if id, ok := answer["jobinstanceid"].(string); ok && err == nil {
 				a.id = id
 			}
@@ -657,7 +672,7 @@ func (e *explorer) sameWish(uid types.UID, a, b *acquisition) bool {
 	})
 }
 
-func (e *explorer) afterCall(command string, form url.Values, res *http.Response, err error) {
+func (e *explorer) afterCall(command string, res *http.Response, err error) {
 	read := isRead(command)
 	switch {
 	case read:
@@ -672,7 +687,6 @@ func (e *explorer) afterCall(command string, form url.Values, res *http.Response
 	if !read || command == "queryAsyncJobResult" || command == "listAsyncJobs" {
 		e.watchAccess(command)
 	}
-	_ = form
 }
 
 // Who gets in
@@ -1286,9 +1300,9 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 		var herr error
 		switch {
 		case was == nil:
-			_, herr = e.hand("destroyVirtualMachine", "id", vm.ID, "expunge", "true")
+			_, herr = e.ByAdmin("destroyVirtualMachine", "id", vm.ID, "expunge", "true")
 		case was.State == "Stopped":
-			_, herr = e.hand("stopVirtualMachine", "id", vm.ID, "forced", "true")
+			_, herr = e.ByAdmin("stopVirtualMachine", "id", vm.ID, "forced", "true")
 		}
 		err = errors.Join(err, herr)
 	}

@@ -13,15 +13,24 @@ import (
 // history is a scenario that nobody wrote: lines that describe the world and the controller, and lines of steps, in the
 // language of pkg/testenv/script. See explorer.Do for the steps. A step that makes no sense at its time, because its
 // Service is gone or its node has left, does nothing, so that a history without some of its lines is a history, too.
-type history struct {
-	setup []string
-	steps []string
-}
+type history []string
 
 // String returns the history as a scenario.
 func (h history) String() string {
-	lines := slices.Concat([]string{"== a history"}, h.setup, h.steps, []string{"expect promises"})
-	return strings.Join(lines, "\n") + "\n"
+	return "== a history\n" + strings.Join(h, "\n") + "\nexpect promises\n"
+}
+
+// parts returns the lines that describe the world and the controller, and the steps.
+func (h history) parts() (setup, steps []string) {
+	settings := []string{"world", "nodes", "tenancy", "latency", "seed", "controllers", "config", "second-cluster"}
+	n := slices.IndexFunc(h, func(line string) bool {
+		verb, _, _ := strings.Cut(line, " ")
+		return !slices.Contains(settings, verb)
+	})
+	if n < 0 {
+		n = len(h)
+	}
+	return h[:n], h[n:]
 }
 
 // generator makes a history from a seed.
@@ -78,20 +87,19 @@ var exploredAddresses = map[string]int{"net": 11, "vpc": 13, "project": 11}
 // generate returns the history of a seed.
 func generate(seed uint64) history {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 77))}
-	h := history{setup: g.setup(seed)}
+	h := history(g.setup(seed))
 	g.changes, g.commands = g.changesOfServices(), g.faults()
 	g.choices = slices.Concat(g.byOwners(), g.ofNodes(), g.byOperators(), g.ofProcesses())
 	if g.chance(0.75) {
 		g.choices = append(g.choices, g.ofFaults()...)
 	}
 
-	h.steps = []string{g.create(), g.create()}
+	h = append(h, g.create(), g.create())
 	for range 20 + g.IntN(41) {
-		h.steps = append(h.steps, strings.Split(g.choose(g.choices), "\n")...)
+		h = append(h, strings.Split(g.choose(g.choices), "\n")...)
 		if g.chance(0.55) {
-			h.steps = append(h.steps, "wait "+g.of("0s", "50ms", "200ms", "300ms", "1s", "1s", "3s", "5s", "10s", "30s", "1m",
-				"2m", "5m", "6m",
-				"6m", "15m", "1h"))
+			h = append(h, "wait "+g.of("0s", "50ms", "200ms", "300ms", "1s", "1s", "3s", "5s", "10s", "30s", "1m",
+				"2m", "5m", "6m", "6m", "15m", "1h"))
 		}
 	}
 	return h
@@ -109,6 +117,10 @@ func (g *generator) setup(seed uint64) []string {
 	if g.chance(0.15) {
 		world += " deny:" + g.of(deniedTags, deniedTags, "listAsyncJobs", "listZones", "listNetworkACLLists",
 			"listApis,listCapabilities")
+	}
+
+	if g.place == "net" && g.chance(0.15) {
+		world += " conserveless"
 	}
 
 	g.nodes = exploredNodes[g.place]
@@ -339,6 +351,8 @@ func (g *generator) byOperators() []choice {
 			return g.of(g.byHand...)
 		}},
 	}
+	restarted := map[string]string{"net": "k8s-net", "vpc": "tier", "project": "project-net"}[g.place]
+	list = append(list, line(2, "by-hand restartNetwork id=network:"+restarted+" cleanup=%s", g.some("true", "false")))
 	if g.place == "vpc" {
 		list = append(list, line(2, "acl-list %s %s", g.some("tier", "inner"),
 			g.some("acl-1", "acl-2", "default_allow", "default_deny")))
@@ -369,6 +383,7 @@ func (g *generator) ofProcesses() []choice {
 		g.oneOf(3, "fail-over"),
 		g.oneOf(3, "wait 1h"),
 		line(1, "rotate-keys %s", g.some("0s", "30s", "3m")),
+		line(2, "clock %s\n%s", g.some("-5m", "-1m", "0s", "1m", "5m"), g.some("restart", "fail-over")),
 	}
 }
 

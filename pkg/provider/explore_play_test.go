@@ -7,14 +7,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,7 +26,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,17 +34,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	cloudproviderapi "k8s.io/cloud-provider/api"
-	nodecontroller "k8s.io/cloud-provider/controllers/node"
-	"k8s.io/cloud-provider/controllers/nodelifecycle"
-	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/process"
@@ -64,7 +57,6 @@ type explorer struct {
 	noTags bool   // the role may not tag
 	// onePurpose is of a network whose addresses have either load balancer rules or port forwardings.
 	onePurpose bool
-	masks      bool // what is known is not reported; see known: in the code
 	trace      bool // Events are part of the log
 	log        *logBuffer
 
@@ -77,7 +69,8 @@ type explorer struct {
 	stopped  bool // no controller is to run
 	startAt  time.Time
 	begun    time.Time
-	backAt   time.Time // until then CloudStack does not answer
+	backAt   time.Time     // until then CloudStack does not answer
+	ahead    time.Duration // of the clock of the next process
 	faults   []func()
 	byHand   map[string]string // ids of what operators have made, by name
 	shownBy  map[string]string // the last address of each Service, by key
@@ -132,7 +125,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	t.Helper()
 	e := &explorer{
 		setup: controllerSetup{
-			world:  lbWorld,
+			world:  exploredWorld("net", 4),
 			config: map[string]string{"cluster-id": "test"},
 			flags:  []string{"--drift-period=5m", "--clean-orphans"},
 		},
@@ -145,7 +138,8 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 		place:    "net",
 		config:   filepath.Join(t.TempDir(), "cloud-config"),
 	}
-	for _, s := range stepsOf(t, h.setup) {
+	setup, _ := h.parts()
+	for _, s := range stepsOf(t, setup) {
 		switch s.Verb {
 		case "second-cluster":
 			e.second = true
@@ -165,7 +159,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	}
 	e.react("*", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Event{}, nil })
 	for _, ip := range []string{forwardedIP, wideFirewallIP} {
-		_, err := e.hand("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport",
+		_, err := e.ByAdmin("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport",
 			"2222", "privateport", "2222",
 			"virtualmachineid", e.machine("w5").ID, "openfirewall", "false")
 		require.NoError(t, err)
@@ -194,7 +188,8 @@ func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 		s.Words = s.Words[1:]
 		for _, part := range s.Words {
 			e.noTags = e.noTags || strings.Contains(part, "createTags")
-			e.onePurpose = e.onePurpose || place == "vpc" && (part == "release:4.18" || part == "release:4.19")
+			e.onePurpose = e.onePurpose || place == "vpc" && (part == "release:4.18" || part == "release:4.19") ||
+				part == "conserveless"
 		}
 		if roomy {
 			s.Words = slices.DeleteFunc(s.Words, func(part string) bool { return strings.HasPrefix(part, "limit:") })
@@ -243,47 +238,26 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 		if err != nil {
 			return 0
 		}
-		return turn(resource, string(event.Type), object.GetNamespace(), object.GetName())
+		return e.turn(l, resource, string(event.Type), object.GetNamespace(), object.GetName())
 	}
 	if kube == e.kube {
 		l.Before, l.After = e.beforeRequest, e.afterRequest
 	}
 
-	text := e.cloudConfig(config)
-	cfg, err := cloudconfig.Parse(strings.NewReader(text))
-	require.NoError(e.t, err)
-	o := DefaultOptions()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.AddFlags(flags)
-	require.NoError(e.t, flags.Parse(e.setup.flags))
-	o.RegisterMetrics = prometheus.NewRegistry().MustRegister
-	o.ProbeKubelet = func(context.Context, string) bool { return true }
-	o.WriteGate, o.ConfigFile = l.WriteGate, file
 	around := func(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 		return e.around(l, kube == e.kube, form, send)
 	}
-	l.provider, err = New(cfg, o, testenv.NoJitter, cloudstack.WithTransport(e.Transport(around)))
-	require.NoError(e.t, err)
-
-	ctx := l.Context()
-	factory := informers.NewSharedInformerFactory(l.Kube, 0)
-	l.provider.start(l.Kube, ctx.Done())
-	l.provider.SetInformers(factory)
-	require.NoError(e.t, l.provider.StartServices(ctx, factory, 10))
+	text, own := e.cloudConfig(config), ownClock{ahead: e.ahead, apart: e.apart}
+	l.provider = e.setup.provider(e.t, text, func(o *Options) {
+		o.RegisterMetrics = prometheus.NewRegistry().MustRegister
+		o.ProbeKubelet = func(context.Context, string) bool { return true }
+		o.WriteGate, o.ConfigFile, o.Clock = l.WriteGate, file, own
+	}, testenv.NoJitter, cloudstack.WithClock(own), cloudstack.WithTransport(e.Transport(around)))
+	factory := e.setup.run(l.Context(), e.t, l.provider, l.Kube)
 	if file != "" {
 		l.provider.reloader = newReloader(l.provider, []byte(text))
-		go l.provider.FollowConfig(ctx)
+		go l.provider.FollowConfig(l.Context())
 	}
-	if e.setup.controllers {
-		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
-		initial, err := nodecontroller.NewCloudNodeController(nodes, l.Kube, l.provider, 5*time.Minute, 20, 1)
-		require.NoError(e.t, err)
-		lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, l.Kube, l.provider, 5*time.Second, 1)
-		require.NoError(e.t, err)
-		go initial.RunWithContext(ctx, metrics)
-		go lifecycle.Run(ctx, metrics)
-	}
-	factory.Start(ctx.Done())
 	l.stop = sync.OnceFunc(func() {
 		l.Kill()
 		factory.Shutdown()
@@ -291,6 +265,25 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 	})
 	return l
 }
+
+// ownClock is the clock of a process, which may be ahead, or behind. No two of its timers fire at one instant.
+type ownClock struct {
+	clock.RealClock
+	ahead time.Duration
+	apart func(time.Duration) time.Duration
+}
+
+// Now implements clock.PassiveClock.
+func (c ownClock) Now() time.Time { return c.RealClock.Now().Add(c.ahead) }
+
+// Since implements clock.PassiveClock.
+func (c ownClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// After implements clock.Clock.
+func (c ownClock) After(d time.Duration) <-chan time.Time { return c.RealClock.After(c.apart(d)) }
+
+// NewTimer implements clock.Clock.
+func (c ownClock) NewTimer(d time.Duration) clock.Timer { return c.RealClock.NewTimer(c.apart(d)) }
 
 func (e *explorer) stopLife() {
 	if e.life != nil {
@@ -331,7 +324,7 @@ const mostCalls = 60_000
 func (e *explorer) around(l *life, own bool, form url.Values,
 	send func() (*http.Response, error)) (res *http.Response, err error) {
 	command := form.Get("command")
-	time.Sleep(turn(command, parameters(form)))
+	time.Sleep(e.turn(l, command, parameters(form)))
 	if e.calls.Add(1) > mostCalls {
 		e.breach(noHotLoop, "", "more than %d calls, the last is %s", mostCalls, command)
 		l.Kill()
@@ -342,7 +335,7 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 		}
 		res, err = send()
 		if own {
-			e.afterCall(command, form, res, err)
+			e.afterCall(command, res, err)
 		}
 		return err
 	})
@@ -355,12 +348,23 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 
 // turn is a delay of less than a millisecond that depends on the content of a call or an event: what happens at the
 // same time happens in the same order in each replay, however goroutines are scheduled.
-func turn(content ...string) time.Duration {
+func (e *explorer) turn(l *life, content ...string) time.Duration {
 	h := fnv.New32a()
-	for _, c := range content {
-		_, _ = h.Write([]byte(c))
+	_, _ = fmt.Fprint(h, e.setup.Seed, l.number, content)
+	return e.apart(time.Duration(h.Sum32() % 1_000_000))
+}
+
+// apart returns a duration whose end is that of no other one: the runtime decides by chance which of several timers in a
+// bubble is the first that fire at one instant.
+func (e *explorer) apart(d time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	end := time.Now().Add(max(d, 0))
+	for e.ends[end.UnixNano()] {
+		end = end.Add(1)
 	}
-	return time.Duration(h.Sum32() % 1_000_000)
+	e.ends[end.UnixNano()] = true
+	return time.Until(end)
 }
 
 // parameters are the parameters of a call, without those that differ in each replay.
@@ -421,6 +425,7 @@ var errSenseless = errors.New("it makes no sense now")
 //	fail-writes conflict|error|lost N  of the API server
 //	hold RESOURCE, resume              changes of a resource arrive late
 //	rotate-keys D                      new keys; the cloud-config is changed after a while
+//	clock D                            the next processes run on a machine whose clock is ahead
 func (e *explorer) Do(s *script.Step) error {
 	switch s.Verb {
 	case "service", "edit", "deletes", "vanish":
@@ -479,6 +484,8 @@ func (e *explorer) ofProcess(s *script.Step) error {
 		return errors.Join(err, e.SetSpeed(x))
 	case "rotate-keys":
 		return e.rotateKeys(duration)
+	case "clock":
+		e.ahead = duration
 	case "fail-over", "kill", "fail-writes", "hold", "resume":
 		if l == nil || l.Dead() {
 			return errSenseless
@@ -549,7 +556,7 @@ func (e *explorer) rotateKeys(after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	answer, err := e.hand("registerUserKeys", "id", user)
+	answer, err := e.ByAdmin("registerUserKeys", "id", user)
 	keys, ok := answer["userkeys"].(map[string]any)
 	if err != nil || !ok {
 		return errors.Join(err, errSenseless)
@@ -893,54 +900,15 @@ func (e *explorer) deploy(name string) error {
 		pairs = append(pairs, "networkids", e.networkID("k8s-net"), "ipaddress", "10.1.1.2"+name[1:], "account", "k8s",
 			"domainid", domain)
 	}
-	_, err := e.hand("deployVirtualMachine", pairs...)
+	_, err := e.ByAdmin("deployVirtualMachine", pairs...)
 	return err
 }
 
 // Operators
 
-// hand makes a call as an administrator and waits for its job.
-func (e *explorer) hand(command string, pairs ...string) (result map[string]any, err error) {
-	defer func() {
-		if p := recover(); p != nil { // the server was restarted
-			err = fmt.Errorf("%s: %v", command, p)
-		}
-	}()
-	form := url.Values{"command": {command}, "response": {"json"}}
-	for pair := range slices.Chunk(pairs, 2) {
-		form.Set(pair[0], pair[1])
-	}
-	out := httptest.NewRecorder()
-	in := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/client/api?"+form.Encode(), http.NoBody)
-	e.IntegrationHandler().ServeHTTP(out, in)
-	var answer map[string]map[string]any
-	if err := json.Unmarshal(out.Body.Bytes(), &answer); err != nil || out.Code != http.StatusOK {
-		return nil, fmt.Errorf("%s %v: %d %s", command, pairs, out.Code, out.Body)
-	}
-	for _, r := range answer {
-		result = r
-	}
-	job, submitted := result["jobid"].(string)
-	if !submitted || command == "queryAsyncJobResult" {
-		return result, nil
-	}
-	for {
-		j, err := e.hand("queryAsyncJobResult", "jobid", job)
-		switch {
-		case err != nil:
-			return result, err
-		case j["jobstatus"] == 1.0:
-			return result, nil
-		case j["jobstatus"] != 0.0:
-			return result, fmt.Errorf("%s: %v", command, j)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // first is the id of the first object of a list.
 func (e *explorer) first(command, list string, pairs ...string) (string, error) {
-	answer, err := e.hand(command, pairs...)
+	answer, err := e.ByAdmin(command, pairs...)
 	if items, ok := answer[list].([]any); ok && len(items) > 0 {
 		return fmt.Sprint(items[0].(map[string]any)["id"]), err
 	}
@@ -979,10 +947,7 @@ func (e *explorer) ofOperator(s *script.Step) error {
 	case "acl-list":
 		return e.replaceACLList(words[0], words[1])
 	}
-	name := ""
-	if n := len(words); n > 2 && words[n-2] == ">" {
-		words, name = words[:n-2], words[n-1]
-	}
+	words, name := named(words)
 	var pairs, ids []string
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
@@ -1008,17 +973,11 @@ func (e *explorer) ofOperator(s *script.Step) error {
 		e.disown(ids...)
 	}
 
-	answer, err := e.hand(words[0], pairs...)
+	answer, err := e.ByAdmin(words[0], pairs...)
 	e.note("by hand: %v", err)
 	if name != "" && err == nil {
-		id := fmt.Sprint(answer["id"])
-		for _, v := range answer {
-			if o, ok := v.(map[string]any); ok { // a command without a job
-				id = fmt.Sprint(o["id"])
-			}
-		}
-		e.byHand[name] = id
-		e.protect(id)
+		e.byHand[name] = madeBy(answer)
+		e.protect(e.byHand[name])
 	}
 	return err
 }
@@ -1035,6 +994,8 @@ func (e *explorer) refer(text string) string {
 			return vm.ID
 		}
 		return ""
+	case "network":
+		return e.networkID(name)
 	case "address", "rule", "firewall", "forward", "acl-item":
 	default:
 		return text
@@ -1050,29 +1011,8 @@ func (e *explorer) refer(text string) string {
 			return item.ID
 		}
 	}
-	a := now.at(addressOf(s))
-	switch {
-	case a == nil:
-	case kind == "address":
-		return a.ID
-	case kind == "rule":
-		for i := range a.rules {
-			if a.rules[i].PublicPort == number {
-				return a.rules[i].ID
-			}
-		}
-	case kind == "firewall":
-		for i := range a.firewall {
-			if f := &a.firewall[i]; f.StartPort <= number && number <= f.EndPort {
-				return f.ID
-			}
-		}
-	case kind == "forward":
-		for i := range a.forwards {
-			if a.forwards[i].StartPort == number {
-				return a.forwards[i].ID
-			}
-		}
+	if a := now.at(addressOf(s)); a != nil {
+		return a.idOf(kind, number)
 	}
 	return ""
 }
@@ -1108,7 +1048,7 @@ func (e *explorer) release(name string) error {
 		return errSenseless
 	}
 	e.takeAway(id)
-	_, err := e.hand("disassociateIpAddress", "id", id)
+	_, err := e.ByAdmin("disassociateIpAddress", "id", id)
 	return err
 }
 
@@ -1123,18 +1063,18 @@ func (e *explorer) replaceACLList(tier, list string) error {
 		if err != nil {
 			return err
 		}
-		_, _ = e.hand("createNetworkACLList", "name", list, "vpcid", vpc)
+		_, _ = e.ByAdmin("createNetworkACLList", "name", list, "vpcid", vpc)
 		if id, err = e.aclList(list); err != nil {
 			return err
 		}
 	}
-	_, err = e.hand("replaceNetworkACLList", "networkid", e.networkID(tier), "aclid", id)
+	_, err = e.ByAdmin("replaceNetworkACLList", "networkid", e.networkID(tier), "aclid", id)
 	return err
 }
 
 // aclList is the id of a network ACL list. The default lists are always listed.
 func (e *explorer) aclList(name string) (string, error) {
-	answer, err := e.hand("listNetworkACLLists", "name", name)
+	answer, err := e.ByAdmin("listNetworkACLLists", "name", name)
 	items, _ := answer["networkacllist"].([]any)
 	for _, i := range items {
 		if list := i.(map[string]any); list["name"] == name {

@@ -14,26 +14,22 @@ const mostTries = 200
 // shrink leaves out lines of a history, and words of lines, while it still fails in the same way.
 func shrink(h history, fails func(history) bool) history {
 	tries := 0
-	again := func(h history) bool {
+	again := func(h []string) bool {
 		tries++
 		return tries <= mostTries && fails(h)
 	}
-	h.steps = fewer(h.steps, len(h.steps)/2, func(steps []string) bool { return again(history{h.setup, steps}) })
-	h.setup = fewer(h.setup, 1, func(setup []string) bool { return again(history{setup, h.steps}) })
-	for i := range h.setup {
-		h.setup[i] = fewerWords(h.setup[i], 2, func(line string) bool {
-			return again(history{replaced(h.setup, i, line),
-				h.steps})
-		})
-	}
-	for i := range h.steps {
-		switch verb, _, _ := strings.Cut(h.steps[i], " "); verb {
-		case "service", "edit":
-			h.steps[i] = fewerWords(h.steps[i], 3, func(line string) bool {
-				return again(history{h.setup,
-					replaced(h.steps, i, line)})
-			})
+	h = fewer(h, len(h)/2, again)
+	for i, line := range h {
+		words := strings.Fields(line)
+		needed := map[string]int{"world": 2, "service": 3, "edit": 3}[words[0]]
+		if needed == 0 || needed >= len(words) {
+			continue
 		}
+		with := func(rest []string) string { return strings.Join(slices.Concat(words[:needed], rest), " ") }
+		rest := fewer(words[needed:], 1, func(rest []string) bool {
+			return again(slices.Concat(h[:i], []string{with(rest)}, h[i+1:]))
+		})
+		h[i] = with(rest)
 	}
 	return h
 }
@@ -50,23 +46,5 @@ func fewer(list []string, size int, fails func([]string) bool) []string {
 			}
 		}
 	}
-	return list
-}
-
-// fewerWords leaves out words of a line, but for the first ones.
-func fewerWords(line string, first int, fails func(string) bool) string {
-	words := strings.Fields(line)
-	first = min(first, len(words))
-	rest := fewer(words[first:], 1, func(rest []string) bool {
-		return fails(strings.Join(slices.Concat(words[:first],
-			rest), " "))
-	})
-	return strings.Join(slices.Concat(words[:first], rest), " ")
-}
-
-// replaced returns a list with another line.
-func replaced(list []string, at int, line string) []string {
-	list = slices.Clone(list)
-	list[at] = line
 	return list
 }

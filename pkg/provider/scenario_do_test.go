@@ -327,10 +327,7 @@ func (p *player) anyAddress(ip string) cloudstack.PublicIP {
 
 // byHand makes a call as an administrator. The result's id gets a name.
 func (p *player) byHand(words []string) error {
-	name := ""
-	if n := len(words); n > 2 && words[n-2] == ">" {
-		words, name = words[:n-2], words[n-1]
-	}
+	words, name := named(words)
 	var pairs []string
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
@@ -338,16 +335,28 @@ func (p *player) byHand(words []string) error {
 	}
 	answer := p.Admin(words[0], pairs...)
 	if name != "" {
-		p.vars[name], _ = answer["id"].(string)
-		if p.vars[name] == "" {
-			for _, v := range answer {
-				if o, ok := v.(map[string]any); ok {
-					p.vars[name], _ = o["id"].(string)
-				}
-			}
-		}
+		p.vars[name] = madeBy(answer)
 	}
 	return nil
+}
+
+// named takes "> NAME" from the end of words.
+func named(words []string) (rest []string, name string) {
+	if n := len(words); n > 2 && words[n-2] == ">" {
+		return words[:n-2], words[n-1]
+	}
+	return words, ""
+}
+
+// madeBy is the id of what a command has made, by its answer.
+func madeBy(answer map[string]any) string {
+	for _, v := range answer {
+		if o, ok := v.(map[string]any); ok { // a command without a job
+			answer = o
+		}
+	}
+	id, _ := answer["id"].(string)
+	return id
 }
 
 // refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80, forward:WEB:53, vm:w1,
@@ -358,29 +367,12 @@ func (p *player) refer(text string) string {
 	name, port, _ := strings.Cut(name, ":")
 	number, _ := strconv.Atoi(port)
 	switch kind {
-	case "address":
-		return p.on(p.at(name)).ID
 	case "ip":
 		return p.at(name)
-	case "rule":
-		for _, r := range p.on(p.at(name)).rules {
-			if r.PublicPort == number {
-				return r.ID
-			}
-		}
-	case "firewall":
-		for _, f := range p.on(p.at(name)).firewall {
-			if f.StartPort <= number && number <= f.EndPort {
-				return f.ID
-			}
-		}
-	case "forward":
-		forwards := p.on(p.at(name)).forwards
-		for i := range forwards {
-			if forwards[i].StartPort == number {
-				return forwards[i].ID
-			}
-		}
+	case "address", "rule", "firewall", "forward":
+		id := p.on(p.at(name)).idOf(kind, number)
+		require.NotEmpty(p.t, id, "there is no %s", text)
+		return id
 	case "vm":
 		return p.vm(name)
 	case "network":
@@ -406,8 +398,6 @@ func (p *player) refer(text string) string {
 	default:
 		return text
 	}
-	p.t.Fatalf("there is no %s", text)
-	return ""
 }
 
 // at is the address of a Service, or the one that is named itself.

@@ -130,7 +130,7 @@ func New(d Deps) *Controller {
 	c.members.All = d.Nodes
 	c.heartbeats = &failover.Watch{
 		Kube: d.Kube, Nodes: d.Nodes, After: d.SuspectAfter, Probe: d.Probe, Clock: d.Clock,
-		Changed: func() { c.wake(0, func(_ Key, s *state) bool { return s.forwarding() }) }, // other nodes than before may serve these
+		Changed: func() { c.wake(0, (*state).forwarding) }, // other nodes than before may serve these
 	}
 	if d.Probe == nil {
 		c.heartbeats.Probe = failover.Answers

@@ -44,7 +44,10 @@ type events struct {
 
 // notice writes a notice as an Event.
 func (e events) notice(n plan.Notice) {
-	kind := map[bool]string{false: corev1.EventTypeNormal, true: corev1.EventTypeWarning}[n.Warning]
+	kind := corev1.EventTypeNormal
+	if n.Warning {
+		kind = corev1.EventTypeWarning
+	}
 	if e.recorder != nil && !e.said[n] {
 		e.said[n] = true
 		e.recorder.Event(e.object, kind, string(n.Reason), n.Message)

@@ -4,6 +4,8 @@
 package service
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"sync"
 
@@ -21,6 +23,11 @@ type Key struct {
 
 // KeyOf returns the key of a Service.
 func KeyOf(svc *corev1.Service) Key { return Key{svc.Namespace, svc.UID} }
+
+// ordered returns keys in an order that chance does not decide, so that histories can be played again.
+func ordered(keys iter.Seq[Key]) []Key {
+	return slices.SortedFunc(keys, func(a, b Key) int { return cmp.Compare(a.UID, b.UID) })
+}
 
 // fairQueue is the order in which Services are worked on: one of each namespace after the other. The Services of one
 // namespace never occupy all workers. It implements workqueue.Queue.

@@ -9,8 +9,6 @@ import (
 	"math"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -33,8 +31,9 @@ type backoff struct {
 	growth     float64
 }
 
-// backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one in each,
-// jitter included: what helps ends the wait, and the rest is polling.
+// backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one in each:
+// what helps ends the wait, and the rest is polling. Services wait up to a fifth longer, by the time at which they begin,
+// so that they do not stay together.
 var backoffs = map[trigger]backoff{
 	byTime:   {2 * time.Second, 5 * time.Minute, 2},
 	byAnswer: {time.Second, 30 * time.Second, 2},
@@ -130,10 +129,7 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 	case r.fingerprint != a.fingerprint, r.kind == byNodes && r.nodes != a.nodes:
 		soon = r.last.Add(early.after(r.changes + 1))
 	}
-	if soon.Before(r.until) {
-		return max(0, soon.Sub(now))
-	}
-	return max(0, r.until.Sub(now))
+	return max(0, min(soon.Sub(now), r.until.Sub(now)))
 }
 
 // failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions left
@@ -169,7 +165,7 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	case progress:
 		next.failures, d = 0, progressPause
 	case next.kind >= byOthers:
-		d = wait.Jitter(d, 0.2)
+		d = d * time.Duration(100+now.UnixMilli()%21) / 100
 	}
 	if refused && refusal.After > 0 {
 		d = min(d, refusal.After)

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -32,7 +31,7 @@ func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
 	keys := c.lookForOrphans(ctx, c.deps.Clock.Now(), true)
 	for {
-		for _, k := range keys {
+		for _, k := range ordered(slices.Values(keys)) {
 			c.queue.Add(k)
 		}
 		if c.deps.DriftPeriod == 0 {
@@ -42,7 +41,7 @@ func (c *Controller) runRounds(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.deps.Clock.After(wait.Jitter(c.deps.DriftPeriod*4/5, 0.25)):
+		case <-c.deps.Clock.After(c.deps.DriftPeriod * time.Duration(80+c.deps.Clock.Now().UnixMilli()%21) / 100):
 		}
 		keys = c.Round(ctx)
 	}
@@ -74,11 +73,11 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	services, _ := c.deps.Services() // without the list each orphan is reported as one of a Service that is gone
 	for _, project := range c.knownProjects() {
 		// A Service may name a project by its name, and tags name it by its id.
-		if id, err := c.inventory(project).ProjectID(ctx); err == nil && looked.Has(id) {
+		id, err := c.inventory(project).ProjectID(ctx)
+		if err == nil && looked.Has(id) {
 			continue
-		} else if err == nil {
-			looked.Insert(id)
 		}
+		looked.Insert(id)
 		list, err := c.reconciler.Orphans(ctx, project, since, atStart)
 		switch {
 		case project != "" && unknownProject(err): // a Service that names it is refused
@@ -164,7 +163,7 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 
 // sweepTags deletes the tags that CloudStack keeps of deleted load balancer rules, if it is time to.
 func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
-	if !c.swept.IsZero() && now.Sub(c.swept) < sweepPeriod {
+	if now.Sub(c.swept) < sweepPeriod {
 		return
 	}
 	if !c.swept.IsZero() {

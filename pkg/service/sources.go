@@ -105,9 +105,9 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health { // clients of a lost node wait
-		c.wake(0, func(_ Key, s *state) bool { return s.forwarding() })
+		c.wake(0, (*state).forwarding)
 	}
-	c.wake(gatherPause, func(_ Key, s *state) bool {
+	c.wake(gatherPause, func(s *state) bool {
 		selects := func(n *corev1.Node) bool { return len(selected(s.spec, []*corev1.Node{n})) > 0 }
 		return s.version != nil && s.content != nil && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && selects(was) != selects(is))
 	})
@@ -116,7 +116,10 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 // endpointsChanged syncs a Service that only nodes with endpoints serve. A change that comes while the Service is being
 // synced counts, too: the queue holds it until then.
 func (c *Controller) endpointsChanged(namespace, name string) {
-	c.wake(gatherPause, func(k Key, s *state) bool {
-		return k.Namespace == namespace && s.version != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	c.wake(gatherPause, func(s *state) bool {
+		return s.version != nil &&
+			s.svc.Namespace == namespace &&
+			s.svc.Name == name &&
+			s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	})
 }

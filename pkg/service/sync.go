@@ -400,7 +400,10 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		w.events.warn(refusal.Reason, refusal.Error())
 	}
-	doing := map[bool]string{true: "ensure", false: "delete"}[!w.absent]
+	doing := "ensure"
+	if w.absent {
+		doing = "delete"
+	}
 	w.events.warn(SyncLoadBalancerFailed, "Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
 	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again",
 		"service", klog.KObj(w.svc), "in", wait.Round(time.Second))

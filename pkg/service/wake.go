@@ -4,6 +4,7 @@
 package service
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // Recovered ends the waits of Services after failures that pass: CloudStack answers again.
 func (c *Controller) Recovered() {
 	now := c.deps.Clock.Now()
-	c.wake(0, func(_ Key, s *state) bool {
+	c.wake(0, func(s *state) bool {
 		s.upkeep.until = now
 		waits := s.retry.waiting() && s.retry.kind <= byAnswer
 		if waits {
@@ -29,7 +30,7 @@ func (c *Controller) Recovered() {
 // projects.
 func (c *Controller) Retry() {
 	c.projects.RemoveAll(func(any) bool { return true })
-	c.wake(0, func(_ Key, s *state) bool {
+	c.wake(0, func(s *state) bool {
 		failed := s.retry.waiting()
 		s.retry, s.upkeep = retry{}, retry{}
 		return failed
@@ -37,11 +38,11 @@ func (c *Controller) Retry() {
 }
 
 // wake puts the Services into the queue that are chosen of those that are remembered.
-func (c *Controller) wake(after time.Duration, chosen func(Key, *state) bool) {
+func (c *Controller) wake(after time.Duration, chosen func(*state) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, s := range c.states {
-		if chosen(k, s) {
+	for _, k := range ordered(maps.Keys(c.states)) {
+		if chosen(c.states[k]) {
 			c.queue.AddAfter(k, after)
 		}
 	}
@@ -59,12 +60,11 @@ func (c *Controller) tryNext(freed bool) {
 		c.freedAt = now
 	}
 	for k, r := c.waiter(); r != nil; k, r = c.waiter() {
-		soon := r.last.Add(early.base)
-		if soon.Before(r.until) && !c.pace.of(k.Namespace, now).AllowN(now, 1) {
-			r.began = now // the namespace has used up its budget, or Services that free something would buy attempts
-			continue
-		}
-		if soon.Before(r.until) {
+		if soon := r.last.Add(early.base); soon.Before(r.until) {
+			if !c.pace.of(k.Namespace, now).AllowN(now, 1) {
+				r.began = now // the namespace has used up its budget, or Services that free something would buy attempts
+				continue
+			}
 			r.until = soon
 		}
 		c.queue.AddAfter(k, r.until.Sub(now))

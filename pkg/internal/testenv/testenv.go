@@ -135,28 +135,54 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 	return resp, nil
 }
 
-// Admin makes a call as a root admin and waits until its job has ended.
+// Admin makes a call as a root admin, which succeeds, and waits until its job has ended.
 func (c *Cloud) Admin(command string, pairs ...string) map[string]any {
 	c.t.Helper()
+	result, err := c.ByAdmin(command, pairs...)
+	require.NoError(c.t, err)
+	return result
+}
+
+// ByAdmin makes a call as a root admin, and waits until its job has ended.
+func (c *Cloud) ByAdmin(command string, pairs ...string) (result map[string]any, err error) {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for pair := range slices.Chunk(pairs, 2) {
 		form.Set(pair[0], pair[1])
 	}
-	out := httptest.NewRecorder()
-	c.IntegrationHandler().ServeHTTP(out, httptest.NewRequestWithContext(c.t.Context(), http.MethodGet, "/client/api?"+form.Encode(), http.NoBody))
-	require.Equal(c.t, http.StatusOK, out.Code, "%s: %s", command, out.Body)
-	var answer map[string]map[string]any
-	require.NoError(c.t, json.Unmarshal(out.Body.Bytes(), &answer))
-	for _, result := range answer {
-		if job, ok := result["jobid"].(string); ok && command != "queryAsyncJobResult" {
-			for c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"] == 0.0 {
-				time.Sleep(time.Millisecond)
-			}
-			require.EqualValues(c.t, 1, c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"], command)
-		}
-		return result
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, URL+"?"+form.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	out, err := serve(c.IntegrationHandler(), request, "")
+	if err != nil {
+		return nil, err
+	}
+	text, _ := io.ReadAll(out.Body)
+	_ = out.Body.Close()
+	var answer map[string]map[string]any
+	if err := json.Unmarshal(text, &answer); err != nil || out.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s %v: %d %s", command, pairs, out.StatusCode, text)
+	}
+	for _, r := range answer {
+		result = r
+	}
+
+	job, submitted := result["jobid"].(string)
+	if !submitted || command == Polls[0] {
+		return result, nil
+	}
+	for {
+		j, err := c.ByAdmin(Polls[0], "jobid", job)
+		switch {
+		case err != nil:
+			return result, err
+		case j["jobstatus"] == 1.0:
+			return result, nil
+		case j["jobstatus"] != 0.0:
+			return result, fmt.Errorf("%s: %v", command, j)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Polls are the commands that follow jobs.

@@ -28,6 +28,8 @@ var Commands = []wire.Command{
 		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
 	},
 
+	{Name: "restartNetwork", ID: store.RefNetwork, Submit: restartNetwork, Class: "user.network", Without: "makeredundant livepatch"},
+
 	{Name: "listVPCs", ID: store.RefVPC, Run: listVPCs},
 	{
 		Name: "createVPC", Submit: createVPC, Class: "user.vpc", ByAdmin: true, Order: "zoneid name displaytext cidr vpcofferingid",

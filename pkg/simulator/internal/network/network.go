@@ -194,6 +194,22 @@ func networkJob(c *wire.Call, n *store.Network, run func(now time.Time) (any, er
 	return &wire.JobSpec{InstanceType: "Network", InstanceID: n.UUID, Run: run}
 }
 
+// restartNetwork begins the router anew, with everything that it has to know. Calls succeed meanwhile, and no state
+// changes visibly (recorded with cleanup). That a restart without cleanup does the same is an assumption.
+func restartNetwork(c *wire.Call) (*wire.JobSpec, error) {
+	n, err := targetNetwork(c)
+	if err != nil {
+		return nil, err
+	}
+	return networkJob(c, n, func(time.Time) (any, error) {
+		if n.Removed {
+			return nil, wire.Invalid("Unable to find a network with the specified ID.")
+		}
+		c.St.TellRouter(n)
+		return wire.Success{Success: true}, nil
+	}), nil
+}
+
 func deleteNetwork(c *wire.Call) (*wire.JobSpec, error) {
 	n, err := targetNetwork(c)
 	if err != nil {

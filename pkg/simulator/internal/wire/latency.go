@@ -61,7 +61,7 @@ var (
 		"deleteFirewallRule": Ms(46), "createNetworkACL": Ms(14), "createTags": Ms(8), "deleteTags": Ms(8),
 		"createPortForwardingRule": Ms(200), "updatePortForwardingRule": Ms(230), // until a poll saw the end
 		"startVirtualMachine": Ms(1400), "deployVirtualMachine": Ms(1400), "stopVirtualMachine": Ms(300), "destroyVirtualMachine": Ms(300),
-		"rebootVirtualMachine": Ms(300), "expungeVirtualMachine": Ms(6000),
+		"rebootVirtualMachine": Ms(300), "expungeVirtualMachine": Ms(6000), "restartNetwork": Ms(17000),
 	}
 	assumedJobs = map[string]time.Duration{
 		"associateIpAddress": Ms(2000), "disassociateIpAddress": Ms(4000), "createLoadBalancerRule": Ms(13), "assignToLoadBalancerRule": Ms(3000),
@@ -69,7 +69,7 @@ var (
 		"deleteFirewallRule": Ms(2000), "createTags": Ms(8), "deleteTags": Ms(8),
 		"updatePortForwardingRule": Ms(4000), // the router is told twice: revoke, then apply
 		"startVirtualMachine":      Ms(30000), "deployVirtualMachine": Ms(30000), "stopVirtualMachine": Ms(15000), "destroyVirtualMachine": Ms(15000),
-		"rebootVirtualMachine": Ms(15000), "expungeVirtualMachine": Ms(20000),
+		"rebootVirtualMachine": Ms(15000), "expungeVirtualMachine": Ms(20000), "restartNetwork": Ms(60000),
 		"createKubernetesCluster": Ms(240000), "startKubernetesCluster": Ms(60000), "scaleKubernetesCluster": Ms(90000),
 		"upgradeKubernetesCluster": Ms(120000), "registerIso": Ms(60000),
 	}
