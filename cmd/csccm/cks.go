@@ -316,7 +316,7 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 			return nil
 		}
 		charts.set = append([]string{"adoptNodes=true"}, charts.set...)
-		in := install.Config{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+		in := install.Config{Pin: []string{takeover.All}}
 		for _, value := range charts.set {
 			in.Typed = append(in.Typed, "--set", value)
 		}

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -132,13 +131,13 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&f.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&f.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
-	addPace(flags, &f.MaxParallel, &f.PerNode)
+	addPace(flags, &f.Pace)
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
 // run reads files, environment and stdin, checks what needs no connection, and installs.
 func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Command) (err error) {
-	if err := pace(f.MaxParallel, f.PerNode); err != nil {
+	if err := pace(&f.Pace); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: f.SkipChecks}).Validate(); err != nil {
@@ -158,14 +157,14 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 }
 
 // addPace adds the flags that say how fast existing nodes are initialised, which pace judges.
-func addPace(flags *pflag.FlagSet, most *int, each *time.Duration) {
-	flags.IntVar(most, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
-	flags.DurationVar(each, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
+func addPace(flags *pflag.FlagSet, p *taint.Pace) {
+	flags.IntVar(&p.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
+	flags.DurationVar(&p.PerNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
 }
 
-func pace(most int, each time.Duration) error {
-	if most < 1 {
-		return cli.Usagef("--max-parallel %d must be 1 or more", most)
+func pace(p *taint.Pace) error {
+	if p.MaxParallel < 1 {
+		return cli.Usagef("--max-parallel %d must be 1 or more", p.MaxParallel)
 	}
-	return cli.Positive("--node-timeout", each)
+	return cli.Positive("--node-timeout", p.PerNode)
 }

@@ -60,7 +60,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 		if undo && len(o.Nodes) > 0 {
 			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes")
 		}
-		if err := pace(o.MaxParallel, o.PerNode); err != nil {
+		if err := pace(&o.Pace); err != nil {
 			return err
 		}
 		for _, gate := range o.SkipGates {
@@ -80,7 +80,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.BoolVar(&undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
-	addPace(flags, &o.MaxParallel, &o.PerNode)
+	addPace(flags, &o.Pace)
 	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd
 }

@@ -61,6 +61,8 @@ type Env struct {
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	// Scrub removes secrets from text of others; may be nil.
 	Scrub func(string) string
+
+	session *Session // the newest
 }
 
 // Structured reports whether results are for programs.
@@ -85,7 +87,7 @@ func (e *Env) History(ctx context.Context) ([]helm.Release, error) {
 	case errors.Is(err, helm.ErrReleaseNotFound) || err == nil && (len(history) == 0 || history[0].Status == "uninstalled"):
 		return nil, nil
 	case err != nil:
-		return nil, e.Cluster.Explain(err)
+		return nil, err
 	case !e.ForceUnlock:
 		err = helm.Pending(&history[0])
 	}
@@ -138,7 +140,7 @@ func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change,
 	}
 	if err != nil {
 		e.Progress.Fail("")
-		return changes, e.Cluster.Explain(err)
+		return changes, err
 	}
 	e.Progress.Done("%s", diff.Summary(changes))
 	return changes, nil

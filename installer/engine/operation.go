@@ -79,7 +79,6 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if err != nil || op.Done == nil {
 		return err
 	}
-	e.Progress.Done("") // of the last step, which is not to stand on the terminal before the text
 	return e.Print(op.Done())
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,15 +20,19 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Note records what a step changed.
-type Note = func(format string, args ...any)
-
-// Step is a part of a run.
+// Step is a part of a run. It notes what it has changed by Env.Note.
 type Step struct {
 	Name string
 	// ReadOnly steps change nothing and are not in the journal.
 	ReadOnly bool
-	Do       func(ctx context.Context, note Note) error
+	// Back is how to go back where the step fails; "" where there is nothing to go back to.
+	Back string
+	Do   func(ctx context.Context) error
+}
+
+// Read is a step that changes nothing.
+func Read(name string, do func(context.Context) error) Step {
+	return Step{Name: name, ReadOnly: true, Do: do}
 }
 
 // Session is one run of a command: steps with an entry in the journal before and after each, so that after ^C, a crash or a lost
@@ -40,7 +45,9 @@ type Session struct {
 	opened bool     // the journal; false until something is changed
 	begun  bool     // a step that changes something
 	file   *os.File // nil without a journal
-	done   []string // what the steps have noted
+
+	mu   sync.Mutex // steps may do several things at a time
+	done []string   // what the steps have noted
 }
 
 // entry is one line of the journal.
@@ -57,7 +64,19 @@ type entry struct {
 }
 
 // Session returns the session of a command.
-func (e *Env) Session(name, back string) *Session { return &Session{env: e, name: name, Back: back} }
+func (e *Env) Session(name, back string) *Session {
+	e.session = &Session{env: e, name: name, Back: back}
+	return e.session
+}
+
+// Note records what the step that runs has changed.
+func (e *Env) Note(format string, args ...any) {
+	if s := e.session; s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.done = append(s.done, fmt.Sprintf(format, args...))
+	}
+}
 
 // begin records that a step begins. If it returns an error, the step must not run.
 func (s *Session) begin(step string) (err error) {
@@ -150,13 +169,12 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 			return err
 		}
 	}
-	var mu sync.Mutex // steps may do several things at a time
 	before := len(s.done)
-	err := step.Do(ctx, func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		s.done = append(s.done, fmt.Sprintf(format, args...))
-	})
+	err := s.env.Cluster.Explain(step.Do(ctx))
+	if fix := report.RemedyOf(err); err != nil && step.Back != "" && ctx.Err() == nil && !strings.Contains(fix, step.Back) {
+		err = report.Remedied(err, strings.TrimPrefix(fix+"; "+step.Back, "; "))
+	}
+
 	if !step.ReadOnly {
 		event := "done"
 		if err != nil {
@@ -164,8 +182,10 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 		}
 		s.ended(entry{Event: event, Step: step.Name, Detail: s.done[before:]}, err)
 	}
+
 	switch {
 	case err == nil:
+		s.env.Progress.Done("") // what the step has not ended itself
 	case ctx.Err() == nil:
 		s.env.Progress.Fail("") // what the step has begun to show
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Cause(ctx)):

@@ -30,9 +30,9 @@ func at(path string) (*Session, *bytes.Buffer) {
 }
 
 // secret is a step that creates something, and fails with err.
-func secret(err error) Step {
-	return Step{Name: "Secret", Do: func(_ context.Context, note Note) error {
-		note("created")
+func secret(s *Session, err error) Step {
+	return Step{Name: "Secret", Do: func(context.Context) error {
+		s.env.Note("created")
 		return err
 	}}
 }
@@ -42,7 +42,7 @@ func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "journal.jsonl")
 	for range 2 { // the next run is appended
 		s, _ := at(path)
-		s.Close(s.Run(t.Context(), secret(errors.New("the canary died"))))
+		s.Close(s.Run(t.Context(), secret(s, errors.New("the canary died"))))
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -61,25 +61,25 @@ func TestJournal(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	s, _ := at("/dev/full")
-	err := s.Run(t.Context(), secret(nil))
+	err := s.Run(t.Context(), secret(s, nil))
 	require.EqualError(t, err, "the journal /dev/full cannot be written: no space left on device; nothing has been changed")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again", e.Remedy())
 	require.Empty(t, s.Done())
 	s, _ = at(filepath.Join(os.DevNull, "journal"))
-	require.ErrorContains(t, s.Run(t.Context(), secret(nil)), "not a directory; nothing has been changed")
+	require.ErrorContains(t, s.Run(t.Context(), secret(s, nil)), "not a directory; nothing has been changed")
 }
 
 // A disk that fills up during a run stops it before the next step.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	s, said := at(filepath.Join(t.TempDir(), "journal"))
-	err := s.Run(t.Context(), Step{Name: "one", Do: func(context.Context, Note) (err error) {
+	err := s.Run(t.Context(), Step{Name: "one", Do: func(context.Context) (err error) {
 		require.NoError(t, s.file.Close())
 		s.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		return err
-	}}, secret(nil))
+	}}, secret(s, nil))
 	require.Contains(t, said.String(), "cannot be written", "the end of a step only warns")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)

@@ -38,20 +38,25 @@ const (
 	cleanupTimeout = 15 * time.Second
 )
 
+// Pace is how fast nodes follow each other.
+type Pace struct {
+	MaxParallel int           // nodes at a time after the first; 0 = 1
+	PerNode     time.Duration // that one may take; 0 = DefaultPerNode
+}
+
 // Executor carries plans out.
 type Executor struct {
 	*engine.Env
-	PerNode     time.Duration // 0 = DefaultPerNode
-	MaxParallel int           // nodes at a time after the first; 0 = 1
+	Pace
 }
 
 // Initialise carries a plan out: one node alone at first, then the others, MaxParallel at a time. The first failure stops it.
-func (e *Executor) Initialise(ctx context.Context, p *Plan, note engine.Note) error {
+func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	if err := p.Blocked(); err != nil || len(p.Order) == 0 {
 		return err
 	}
 	e.Progress.Step("Initialising node %s, alone at first", p.Order[0])
-	if err := e.one(ctx, p.Order[0], note); err != nil || len(p.Order) == 1 {
+	if err := e.one(ctx, p.Order[0]); err != nil || len(p.Order) == 1 {
 		return err
 	}
 	e.Progress.Step("Initialising %s", english.Plural(len(p.Order)-1, "more node", ""))
@@ -62,21 +67,21 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan, note engine.Note) er
 			if gctx.Err() != nil {
 				return nil //nolint:nilerr // another node failed, or the run ends; this one is untouched
 			}
-			return e.one(gctx, name, note)
+			return e.one(gctx, name)
 		})
 	}
 	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
 // one taints a node, waits, and takes the taint back when the wait fails.
-func (e *Executor) one(ctx context.Context, name string, note engine.Note) error {
+func (e *Executor) one(ctx context.Context, name string) error {
 	start := e.Clock.Now()
 	if err := e.patch(ctx, name, "setting the taint on", e.add); err != nil {
 		return err
 	}
 	err := e.Await(ctx, name)
 	if err == nil {
-		note("initialised %s", name)
+		e.Note("initialised %s", name)
 		e.Progress.Info("node %s initialised after %s", name, e.Clock.Since(start).Round(10*time.Millisecond))
 		return nil
 	}

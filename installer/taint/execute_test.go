@@ -37,18 +37,12 @@ type env struct {
 	t    *testing.T
 	kube *fake.Clientset
 
-	mu     sync.Mutex
-	log    []string // "taint w-1", "init w-1", "untaint w-1"
-	broken string
-	busy   int // nodes tainted and not yet initialised
-	most   int // at the same time
-	noted  []string
-}
-
-func (e *env) note(format string, args ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.noted = append(e.noted, fmt.Sprintf(format, args...))
+	mu      sync.Mutex
+	log     []string // "taint w-1", "init w-1", "untaint w-1"
+	broken  string
+	busy    int // nodes tainted and not yet initialised
+	most    int // at the same time
+	session *engine.Session
 }
 
 func newEnv(t *testing.T, nodes ...corev1.Node) *env {
@@ -58,6 +52,7 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 		require.NoError(t, e.kube.Tracker().Add(&nodes[i]))
 	}
 	e.Executor = &Executor{Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: stepclock.New(e.controller), Progress: report.NoProgress()}}
+	e.session = e.Session("taint", "")
 	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -108,7 +103,7 @@ func (e *env) all() []corev1.Node {
 	return list.Items
 }
 
-func (e *env) initialise() error { return e.Initialise(e.t.Context(), planOf(e.all()...), e.note) }
+func (e *env) initialise() error { return e.Initialise(e.t.Context(), planOf(e.all()...)) }
 
 // undo is csccm taint --undo.
 func (e *env) undo() engine.Plan {
@@ -131,7 +126,7 @@ func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
 	e := three(t)
 	require.NoError(t, e.initialise())
-	require.Equal(t, []string{"initialised w-1", "initialised w-2", "initialised cp-1"}, e.noted)
+	require.Equal(t, []string{"initialised w-1", "initialised w-2", "initialised cp-1"}, e.session.Done())
 	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, e.log)
 	require.Equal(t, 1, e.most)
 	n := e.node("w-1")
@@ -152,7 +147,7 @@ func TestExecuteInParallel(t *testing.T) {
 	e := newEnv(t, nodes...)
 	e.MaxParallel = 3
 	p := NewPlan(Facts{Nodes: nodes, VMs: lookup(list...)})
-	require.NoError(t, e.Initialise(t.Context(), p, e.note))
+	require.NoError(t, e.Initialise(t.Context(), p))
 	require.Equal(t, []string{"taint n-0", "init n-0"}, e.log[:2], "the canary is alone")
 	require.LessOrEqual(t, e.most, 3)
 	for _, n := range e.all() {
@@ -177,7 +172,7 @@ func TestExecuteTimeOut(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			err := e.Initialise(ctx, planOf(e.all()...), e.note)
+			err := e.Initialise(ctx, planOf(e.all()...))
 			if why == nil {
 				why = report.CheckFailed(
 					"look for the node's name in the controller's log, and run csccm doctor; no other node was "+
@@ -201,7 +196,7 @@ func TestExecuteLeavesForeignTaint(t *testing.T) {
 	p := planOf(aNode("w-1", "10.1.1.21"))
 	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule))) // set since
 	e.broken = "w-1"
-	require.Error(t, e.Initialise(t.Context(), p, e.note))
+	require.Error(t, e.Initialise(t.Context(), p))
 	require.Empty(t, e.log)
 	require.Len(t, e.node("w-1").Spec.Taints, 1)
 }
@@ -248,9 +243,9 @@ func TestUndo(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane),
 		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")), aNode("w-2", "10.1.1.22"))
-	require.NoError(t, e.Initialise(t.Context(), planOf(*e.node("w-1")), e.note))
+	require.NoError(t, e.Initialise(t.Context(), planOf(*e.node("w-1"))))
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
-	require.NoError(t, e.one(t.Context(), "w-1", e.note), "another run does not hide what was before")
+	require.NoError(t, e.one(t.Context(), "w-1"), "another run does not hide what was before")
 	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
 	undone := e.undo()
 	require.Equal(t, []string{"set back w-1"}, undone.Done, "the others were not tainted by csccm")

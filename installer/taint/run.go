@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -23,17 +22,16 @@ import (
 
 // Options choose the nodes and how fast they follow each other.
 type Options struct {
-	Nodes       []string // only these, also if they were initialised before
-	SkipGates   []string
-	MaxParallel int           // after the first
-	PerNode     time.Duration // 0 = DefaultPerNode
+	Pace
+	Nodes     []string // only these, also if they were initialised before
+	SkipGates []string
 }
 
 // Run has nodes initialised by the controller.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error {
 	facts, err := gather(ctx, e, cs)
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return err
 	}
 	for _, name := range o.Nodes {
 		if !slices.ContainsFunc(facts.Nodes, func(n corev1.Node) bool { return n.Name == name }) {
@@ -56,8 +54,8 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	}
 	op.What = "taint " + english.Plural(len(p.Order), "node", "")
 	op.Question.Message = fmt.Sprintf("T%s, %s first and alone", op.What[1:], p.Order[0])
-	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context, note engine.Note) error {
-		return (&Executor{Env: e, PerNode: o.PerNode, MaxParallel: o.MaxParallel}).Initialise(ctx, p, note)
+	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
+		return (&Executor{e, o.Pace}).Initialise(ctx, p)
 	}}}
 	return e.Run(ctx, op)
 }

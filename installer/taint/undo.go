@@ -82,7 +82,7 @@ func undo(n *corev1.Node) (changes []string, err error) {
 func Undo(ctx context.Context, e *engine.Env) error {
 	nodes, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return err
 	}
 	out := e.NewPlan()
 	op := engine.Operation{Name: "taint-undo", Plan: out, Question: prompt.Question{Message: "Set the labels of these nodes back"}}
@@ -99,12 +99,12 @@ func Undo(ctx context.Context, e *engine.Env) error {
 			continue
 		}
 		out.Add("Node", n.Name, nil, changes...)
-		op.Steps = append(op.Steps, engine.Step{Name: "node " + n.Name, Do: func(ctx context.Context, note engine.Note) error {
+		op.Steps = append(op.Steps, engine.Step{Name: "node " + n.Name, Do: func(ctx context.Context) error {
 			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), n.Name, "setting back", func(n *corev1.Node) { _, _ = undo(n) })
 			if err != nil && !apierrors.IsNotFound(err) {
-				return e.Cluster.Explain(err)
+				return err
 			}
-			note("set back %s", n.Name)
+			e.Note("set back %s", n.Name)
 			return nil
 		}})
 	}

@@ -22,7 +22,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		err = t.MakePlan(ctx, facts)
 	}
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return err
 	}
 	nothing := []string{"Takeover", "nothing to take over: there is no other controller"}
 	if o.Undo {

@@ -108,18 +108,13 @@ func (e *env) taker(pin ...string) *Taker {
 	return &taker
 }
 
-func run(ctx context.Context, steps ...engine.Step) error {
-	for _, s := range steps {
-		if err := s.Do(ctx, func(string, ...any) {}); err != nil {
-			return err
-		}
-	}
-	return nil
+func (e *env) run(ctx context.Context, steps ...engine.Step) error {
+	return e.source.Session("takeover", "").Run(ctx, steps...)
 }
 
 func (e *env) do(steps ...engine.Step) {
 	e.t.Helper()
-	require.NoError(e.t, run(e.t.Context(), steps...))
+	require.NoError(e.t, e.run(e.t.Context(), steps...))
 }
 
 // on has do run at each call of a verb on a resource; an error fails the call.

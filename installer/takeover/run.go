@@ -40,7 +40,7 @@ const (
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
 // continued by running it again.
 func step(name string, do func(ctx context.Context) error) engine.Step {
-	return engine.Step{Name: "takeover: " + name, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
+	return engine.Step{Name: "takeover: " + name, Do: do}
 }
 
 // WayBack is how to go on when a takeover has stopped half-way.
@@ -78,17 +78,10 @@ func (t *Taker) Around(install []engine.Step) []engine.Step {
 	return slices.Concat(t.Before(), install, t.After())
 }
 
-// guarded adds the way back to the errors of steps that run when the old controller may have ended.
+// guarded gives the steps that run when the old controller may have ended the way back.
 func guarded(steps ...engine.Step) []engine.Step {
 	for i := range steps {
-		do := steps[i].Do
-		steps[i].Do = func(ctx context.Context, note engine.Note) error {
-			err := do(ctx, note)
-			if fix := report.RemedyOf(err); err != nil && ctx.Err() == nil && !strings.Contains(fix, WayBack) {
-				err = report.Remedied(err, strings.TrimPrefix(fix+"; "+WayBack, "; "))
-			}
-			return err
-		}
+		steps[i].Back = WayBack
 	}
 	return steps
 }
@@ -190,8 +183,8 @@ func (t *Taker) swap(ctx context.Context) error {
 		if err := end(ctx, ending); err != nil {
 			return err
 		}
-		a := &rules.Applier{API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Undo: "csccm takeover --undo"}
-		if err := a.Apply(ctx, p.Steps, func(string, ...any) {}); err != nil {
+		a := &rules.Applier{API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Note: t.Note, Undo: "csccm takeover --undo"}
+		if err := a.Apply(ctx, p.Steps); err != nil {
 			return err
 		}
 		for i := range p.Services {
@@ -380,7 +373,7 @@ func (t *Taker) adopt(ctx context.Context) error {
 	}
 	now, err := t.Detect(ctx)
 	if err != nil {
-		return t.Cluster.Explain(err)
+		return err
 	}
 	var ids []string
 	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}), func(it addresses.Item) bool {
@@ -422,9 +415,6 @@ func (t *Taker) tagged(err error, later string) error {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		t.Progress.Warn("%v; later: %s, with the keys of a user who may", err, later)
 		return nil
-	}
-	if err == nil {
-		t.Progress.Done("")
 	}
 	return err
 }

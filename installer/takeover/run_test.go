@@ -169,7 +169,7 @@ func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	remove := e.sim.Inject(simulator.Fault{Command: "updateLoadBalancerRule", Nth: 1, Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "router is down"})
 	taker := e.taker()
 	e.do(taker.Before()...)
-	err := run(t.Context(), taker.After()...)
+	err := e.run(t.Context(), taker.After()...)
 	remove()
 	require.ErrorContains(t, err, "router is down")
 	var remedied interface{ Remedy() string }
@@ -210,5 +210,5 @@ func TestHoldThatIsLostIsSaid(t *testing.T) {
 		l.Spec.HolderIdentity = ptr.To("node-1_other")
 		return e.kube.Tracker().Update(leases, l, name.Namespace)
 	})
-	require.ErrorContains(t, run(t.Context(), taker.After()...), `is held by "node-1_other": another csccm, or a controller that took it`)
+	require.ErrorContains(t, e.run(t.Context(), taker.After()...), `is held by "node-1_other": another csccm, or a controller that took it`)
 }

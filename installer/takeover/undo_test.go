@@ -87,7 +87,7 @@ func TestUndo(t *testing.T) {
 					failed = true
 					return errCut
 				})
-				require.ErrorIs(t, run(t.Context(), e.undoer().Back()...), errCut)
+				require.ErrorIs(t, e.run(t.Context(), e.undoer().Back()...), errCut)
 				e.do(e.undoer().Back()...)
 				e.isBack(before)
 				return
@@ -113,7 +113,7 @@ func TestUndoWaitsForOurPods(t *testing.T) {
 	u := e.undoer()
 	ctx, cancel := context.WithCancel(t.Context())
 	e.on("list", "pods", func() error { cancel(); return nil }) // ^C while it waits
-	require.ErrorIs(t, run(ctx, u.Back()...), context.Canceled)
+	require.ErrorIs(t, e.run(ctx, u.Back()...), context.Canceled)
 	require.Equal(t, renamed, e.ruleNames())
 	old, err := e.old()
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
 	u := e.undoer()
-	testenv.RequireRefusal(t, run(t.Context(), u.Back()...), "is of no Helm release", "take csccm's chart out", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "is of no Helm release", "take csccm's chart out", report.ExitCheckFailed)
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
 }

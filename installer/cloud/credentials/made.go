@@ -184,5 +184,5 @@ func changeMade(ctx context.Context, c *cluster.Cluster, change func(*Made)) err
 	if err != nil {
 		err = fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", c.Namespace, MadeConfigMap, err)
 	}
-	return c.Explain(err)
+	return err
 }

@@ -85,12 +85,13 @@ type Applier struct {
 	API      *cloudapi.Client
 	Project  string // id of the rules' project
 	Progress *report.Progress
-	Undo     string // the command that goes back
+	Note     func(format string, args ...any) // gets each that is done
+	Undo     string                           // the command that goes back
 }
 
-// Apply renames rules, one after the other; note gets each. One that has its name already counts as done, so a second
+// Apply renames rules, one after the other. One that has its name already counts as done, so a second
 // run goes on where the first ended. A rename that has begun is finished even when ctx ends.
-func (a *Applier) Apply(ctx context.Context, steps []Step, note func(format string, args ...any)) error {
+func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 	for i := range steps {
 		what, err := "", ctx.Err()
 		if err == nil {
@@ -108,7 +109,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step, note func(format stri
 			)
 		}
 		a.Progress.Done("%s", what)
-		note("%s", steps[i].Describe())
+		a.Note("%s", steps[i].Describe())
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func newEnv(t *testing.T) *env {
 	config.APIURL = server.URL + "/client/api"
 	client, err := cloudapi.NewClient(config)
 	require.NoError(t, err)
-	e.Applier = &Applier{API: client, Progress: report.NoProgress()}
+	e.Applier = &Applier{API: client, Progress: report.NoProgress(), Note: func(string, ...any) {}}
 	return e
 }
 
@@ -99,7 +99,7 @@ func (e *env) steps() []Step {
 }
 
 func (e *env) apply(steps ...Step) error {
-	return e.Apply(e.t.Context(), steps, func(string, ...any) {})
+	return e.Apply(e.t.Context(), steps)
 }
 
 // does carries out a command of the owner's.
@@ -155,7 +155,7 @@ func TestApplyEndsBetweenSteps(t *testing.T) {
 			cancel() // ^C in the middle of the first step
 		}
 	}
-	require.ErrorContains(t, e.Apply(ctx, steps, func(string, ...any) {}), "1 of 3 rules renamed: ")
+	require.ErrorContains(t, e.Apply(ctx, steps), "1 of 3 rules renamed: ")
 	require.Equal(t, steps[1:], e.steps())
 }
 

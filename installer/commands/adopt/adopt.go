@@ -27,7 +27,7 @@ import (
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.Selection) error {
 	facts, err := read(ctx, e, cs)
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return err
 	}
 	chosen, err := services.Of(facts.Services)
 	if err != nil {
@@ -40,7 +40,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 		p.Add(string(it.Verdict), fmt.Sprintf("%s, address %s: %s", it.Service, cmp.Or(it.Address, "none"), it.Why), it)
 		refused = refused || it.Verdict == addresses.Refused
 		if it.Verdict == addresses.Adopt {
-			steps = append(steps, engine.Step{Name: "tags for " + it.Service, Do: func(ctx context.Context, note engine.Note) error {
+			steps = append(steps, engine.Step{Name: "tags for " + it.Service, Do: func(ctx context.Context) error {
 				e.Progress.Step("Tagging %s", &it)
 				if err := addresses.Tag(ctx, cs.Client, &it); err != nil {
 					fix := "run the same command again to go on"
@@ -49,8 +49,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 					}
 					return report.Errorf(fix, "tag %s: %w", &it, err)
 				}
-				note("%s", &it)
-				e.Progress.Done("")
+				e.Note("%s", &it)
 				return nil
 			}})
 		}

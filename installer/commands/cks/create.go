@@ -176,7 +176,7 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 }
 
 // install hands the new cluster's kubeconfig to what installs into it.
-func (t *task) install(ctx context.Context, note engine.Note) error {
+func (t *task) install(ctx context.Context) error {
 	kubeconfig, err := t.API.KubernetesClusterConfig(ctx, t.plan.ID)
 	if err == nil {
 		err = t.Install(ctx, kubeconfig)
@@ -185,6 +185,6 @@ func (t *task) install(ctx context.Context, note engine.Note) error {
 		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with the install: %w", t.plan.Name, err)
 	}
 	t.plan.Done = true
-	note("installed csccm")
+	t.Note("installed csccm")
 	return nil
 }

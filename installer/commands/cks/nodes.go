@@ -145,9 +145,9 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 	}
 	t.plan.Changes = append(t.plan.Changes, Change{What: "before that, drain " + name, To: evicted})
 
-	drainNode := func(ctx context.Context, note engine.Note) error {
+	drainNode := func(ctx context.Context) error {
 		t.Progress.Step("Draining node %s", name)
-		note("cordon and drain node %s", name)
+		t.Note("cordon and drain node %s", name)
 		h := t.drainer(ctx, kube)
 		err := drain.RunCordonOrUncordon(h, node, true)
 		if err == nil {
@@ -159,7 +159,6 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 				"node %s is not drained, and no node was removed: %w", name, err,
 			)
 		}
-		t.Progress.Done("")
 		return nil
 	}
 	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: drainNode})

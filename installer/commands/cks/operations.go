@@ -304,9 +304,9 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	if len(left) == 0 {
 		return nil
 	}
-	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context, note engine.Note) error {
+	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
 		t.Progress.Step("Deleting %s of type LoadBalancer", english.Plural(len(left), "Service", ""))
-		note("delete Services %s", strings.Join(names, ", "))
+		t.Note("delete Services %s", strings.Join(names, ", "))
 		inTime, err := engine.Poll(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
 			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {
 				failed := r.Kube.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{})

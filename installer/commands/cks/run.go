@@ -105,10 +105,10 @@ func (s *Service) plan(operation, object, name string) *Plan {
 
 // call carries out a plan of one call, whose job is awaited, and of steps that follow it.
 func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstack.Params, after ...engine.Step) error {
-	steps := append([]engine.Step{{Name: p.what(), Do: func(ctx context.Context, note engine.Note) error {
+	steps := append([]engine.Step{{Name: p.what(), Do: func(ctx context.Context) error {
 		err := s.API.Do(ctx, command, f)
 		if p.Done = err == nil && len(after) == 0; err == nil {
-			note("%s", p.what())
+			s.Note("%s", p.what())
 		}
 		return explain(p.what(), err)
 	}}}, after...)
@@ -253,14 +253,14 @@ func (t *task) run(ctx context.Context) error {
 }
 
 // start sends the command.
-func (t *task) start(ctx context.Context, note engine.Note) error {
+func (t *task) start(ctx context.Context) error {
 	p := t.plan
 	sent, err := t.API.Submit(ctx, cmp.Or(t.command, t.name+"KubernetesCluster"), t.params)
 	if err != nil {
 		return explain(p.what(), err)
 	}
 	p.ID, p.Job = cmp.Or(p.ID, sent.ID), sent.JobID
-	note("cluster %s (%s), job %s", p.Name, p.ID, p.Job)
+	t.Note("cluster %s (%s), job %s", p.Name, p.ID, p.Job)
 	return nil
 }
 
@@ -269,7 +269,7 @@ const pollInterval = 2 * time.Second
 
 // follow watches the operation until it is over, and completes the plan. The job is asked first: what it has done is visible
 // when it is over. A server that does not answer is asked again.
-func (t *task) follow(ctx context.Context, _ engine.Note) error {
+func (t *task) follow(ctx context.Context) error {
 	p := t.plan
 	var k *cloudapi.KubernetesCluster
 	_, err := engine.Poll(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
@@ -307,7 +307,6 @@ func (t *task) follow(ctx context.Context, _ engine.Note) error {
 		return report.Errorf(fix, "%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause)
 	}
 	p.Done = len(t.after) == 0
-	t.Progress.Done("")
 	return nil
 }
 

@@ -96,8 +96,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	same := func(v cloudapi.KubernetesVersion) bool {
 		return v.Semantic == number && v.ZoneID == zone.ID && (o.VersionName == "" || v.Name == o.VersionName) && (o.Arch == "" || v.Arch == o.Arch)
 	}
-	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context,
-		_ engine.Note) error {
+	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context) error {
 		return s.awaitISO(ctx, p, zone.ID, same)
 	}}}
 	if i := slices.IndexFunc(all, same); i >= 0 {
@@ -140,10 +139,7 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 		}
 		return said == isoReady, nil
 	})
-	if err == nil {
-		p.Done = true
-		s.Progress.Done("")
-	}
+	p.Done = err == nil
 	return err
 }
 

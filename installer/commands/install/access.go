@@ -37,7 +37,7 @@ func (r *run) findAccess(ctx context.Context) error {
 		var end func()
 		var err error
 		if r.Found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
-			return r.Cluster.Explain(err)
+			return err
 		}
 		r.ends = append(r.ends, end)
 	}
@@ -228,7 +228,7 @@ func (r *run) makeUser(ctx context.Context) error {
 		return nil
 	}
 	if !r.user.Changes() {
-		return r.takeKeys(ctx, func(string, ...any) {})
+		return r.takeKeys(ctx)
 	}
 	if err := r.overwrites(); err != nil {
 		return err
@@ -254,16 +254,16 @@ func (r *run) makeUser(ctx context.Context) error {
 }
 
 // takeKeys makes what is missing, which is recorded in the cluster before and after.
-func (r *run) takeKeys(ctx context.Context, note engine.Note) error {
+func (r *run) takeKeys(ctx context.Context) error {
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if r.user.Changes() {
 			if err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
-				return r.Cluster.Explain(err)
+				return err
 			}
 		}
 		return credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
 			keys, err := r.user.Apply(ctx, func(what string) {
-				note("made %s", what)
+				r.Note("made %s", what)
 				r.Progress.Info("made %s", what)
 			})
 			if err == nil {

@@ -36,9 +36,9 @@ import (
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in its release records.
-func (r *run) applySecret(ctx context.Context, note engine.Note) error {
+func (r *run) applySecret(ctx context.Context) error {
 	r.Progress.Step("Secret %s", r.secret)
-	note("%s %s", r.newSecret.Action, r.secret)
+	r.Note("%s %s", r.newSecret.Action, r.secret)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
 		if err == nil && r.caPEM != nil {
@@ -54,19 +54,19 @@ func (r *run) applySecret(ctx context.Context, note engine.Note) error {
 			access.SecretKeep: "kept", access.SecretCreate: "created", access.SecretOverwrite: "overwritten",
 		}[r.newSecret.Action])
 	}
-	return r.Cluster.Explain(err)
+	return err
 }
 
 // applyChart installs or upgrades the release. The rollout waits for its Pods.
-func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
+func (r *run) applyChart(ctx context.Context) (err error) {
 	r.Progress.Step("Helm release %s/%s", r.Cluster.Namespace, r.Release)
 	if r.release = r.was; r.action == actionKeep {
 		r.Progress.Done("revision %d is what is wanted", r.was.Revision)
 	} else {
 		if r.release, err = r.Helm.Apply(ctx, r.request); err != nil {
-			return r.Cluster.Explain(err)
+			return err
 		}
-		note("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
+		r.Note("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 		r.Progress.Done("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 	}
 	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
@@ -81,19 +81,18 @@ func (r *run) applyChart(ctx context.Context, note engine.Note) (err error) {
 	if err := rollout.Restart(ctx, r.Env); err != nil {
 		return err
 	}
-	note("restarted for %s", keys)
-	r.Progress.Done("")
+	r.Note("restarted for %s", keys)
 	return nil
 }
 
 // initialiseNodes waits until the controller has initialised the nodes that carry the taint already, as kubelets with
 // --cloud-provider=external set it, and then has those initialised that were there before: one first, then the others.
-func (r *run) initialiseNodes(ctx context.Context, note engine.Note) error {
+func (r *run) initialiseNodes(ctx context.Context) error {
 	p, err := r.taintPlan(ctx)
 	if err != nil {
 		return err
 	}
-	e := &taint.Executor{Env: r.Env, PerNode: r.PerNode, MaxParallel: r.MaxParallel}
+	e := &taint.Executor{Env: r.Env, Pace: r.Pace}
 	if waiting := p.In(taint.StateWaiting); len(waiting) > 0 {
 		r.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
 		if _, err := cluster.Each(ctx, waiting, func(ctx context.Context, name *string) (struct{}, error) {
@@ -111,7 +110,7 @@ func (r *run) initialiseNodes(ctx context.Context, note engine.Note) error {
 		r.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", english.Plural(len(p.Order), "node", ""))
 		return nil
 	}
-	return e.Initialise(ctx, p, note)
+	return e.Initialise(ctx, p)
 }
 
 // summary says what runs now, and to programs the plan with what was done.
@@ -317,20 +316,20 @@ func (c *change) carryOut(
 	var steps []engine.Step
 	if c.action != actionKeep {
 		steps = []engine.Step{
-			{Name: "Helm release", Do: func(ctx context.Context, note engine.Note) (err error) {
+			{Name: "Helm release", Do: func(ctx context.Context) (err error) {
 				e.Progress.Step("Helm release %s/%s: %s", e.Cluster.Namespace, e.Release, to)
 				if now, err = do(ctx); err != nil {
-					return e.Cluster.Explain(err)
+					return err
 				}
-				note("revision %d after %d, chart %s after %s", now.Revision, c.was.Revision, now.ChartVersion, c.was.ChartVersion)
+				e.Note("revision %d after %d, chart %s after %s", now.Revision, c.was.Revision, now.ChartVersion, c.was.ChartVersion)
 				e.Progress.Done("revision %d, chart %s", now.Revision, now.ChartVersion)
 				return nil
 			}},
-			{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error {
+			{Name: "rollout", Do: func(ctx context.Context) error {
 				err := awaitPods(ctx, e, now, c.given)
 				return report.Remedied(err, cmp.Or(report.RemedyOf(err), "wait with csccm status")+", or "+back)
 			}},
-			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
+			{Name: "leader", Do: func(ctx context.Context) error {
 				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
 				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
@@ -379,11 +378,9 @@ func (r *run) settleServices(ctx context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return r.Cluster.Explain(err)
+		return err
 	case waiting > 0: // the checks say what is wrong
 		r.Progress.Fail("%d not within %s", waiting, settleTime)
-	case begun:
-		r.Progress.Done("")
 	}
 	return nil
 }

@@ -306,7 +306,7 @@ func (r *run) askSource(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return r.Cluster.Explain(err)
+		return err
 	}
 	// Its settings count where no flag says otherwise. The keys are verified as other keys are.
 	r.Progress.Info("credentials of the other provider: %s", from)

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +69,7 @@ type Config struct {
 	Accept, Pin []string
 	Adopt       string // see takeover.Options
 
-	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
-	PerNode     time.Duration // 0 = taint.DefaultPerNode
+	taint.Pace // of existing nodes
 
 	// checks runs checks; nil = inspect.Run.
 	checks checker
@@ -125,14 +123,13 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = inspect.Run
 	}
-	given := c.Values
 	r := &run{Env: e, Config: &c, warned: map[string]bool{}, session: e.Session("install", "csccm uninstall takes the controller away again")}
-	e.Scrub = r.scrub
+	e.Scrub, r.given = r.scrub, c.Values
 	defer func() {
 		r.session.Close(err)
 		r.close(err)
 	}()
-	if err := r.session.Run(ctx, read("looking at the cluster", r.detect), read("credentials", r.findAccess), read("plan", r.planRelease)); err != nil {
+	if err := r.session.Run(ctx, engine.Read("looking at the cluster", r.detect), engine.Read("credentials", r.findAccess), engine.Read("plan", r.planRelease)); err != nil {
 		return err
 	}
 	defer func() { // programs get the plan, however the run ends
@@ -149,7 +146,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	}
 	release := []engine.Step{
 		{Name: "Helm release", Do: r.applyChart},
-		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error { return awaitPods(ctx, e, r.release, given) }},
+		{Name: "rollout", Do: func(ctx context.Context) error { return awaitPods(ctx, e, r.release, r.given) }},
 	}
 	if r.taker != nil {
 		release, r.session.Back = r.taker.Around(release), takeover.WayBack
@@ -159,7 +156,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 		release,
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
-			{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
+			{Name: "leader", Do: func(ctx context.Context) error {
 				// After the limit it goes on: the checks after the install say what is wrong.
 				open, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
 				if err == nil && open == nil && r.taker != nil {
@@ -167,11 +164,11 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 				}
 				return err
 			}},
-			{Name: "checks after the install", Do: func(ctx context.Context, _ engine.Note) error {
+			{Name: "checks after the install", Do: func(ctx context.Context) error {
 				r.Progress.Step("Checks after the install")
 				return r.runChecks(ctx, r.checkEnv(), check.PhaseInstalled)
 			}},
-			read("summary", r.summary),
+			engine.Read("summary", r.summary),
 		},
 	)...)
 }
@@ -197,7 +194,7 @@ func (r *run) prepare(ctx context.Context) error {
 		if step.needs && !keys {
 			continue
 		}
-		err := r.session.Run(ctx, read(step.name, step.do))
+		err := r.session.Run(ctx, engine.Read(step.name, step.do))
 		if err != nil && (!step.gate || !r.DryRun) {
 			return err
 		}
@@ -212,12 +209,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.overwrites(); err != nil {
 		return err
 	}
-	return r.session.Run(ctx, read("confirmation", r.confirm))
-}
-
-// read makes a step that changes nothing.
-func read(name string, do func(context.Context) error) engine.Step {
-	return engine.Step{Name: name, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
+	return r.session.Run(ctx, engine.Read("confirmation", r.confirm))
 }
 
 // preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose place is taken.

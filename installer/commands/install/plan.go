@@ -57,7 +57,7 @@ func (r *run) detect(ctx context.Context) error {
 		r.controllers, err = family.Find(ctx, kube, r.Clock, r.Release, namespace)
 	}
 	if err != nil {
-		return r.Cluster.Explain(err)
+		return err
 	}
 	r.decided = decide(r.nodes, distribution, r.chartValues())
 	r.Values = helm.MergeValues(r.decided.values, r.Values)
@@ -121,7 +121,7 @@ func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*
 	if err == nil {
 		distribution, _, err = c.Distribution(ctx, nodes)
 	}
-	return decide(nodes, distribution, given), c.Explain(err)
+	return decide(nodes, distribution, given), err
 }
 
 // Values returns the chart values that an install would apply.
@@ -209,7 +209,7 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
 	}
 	if err != nil {
-		return nil, e.Cluster.Explain(err)
+		return nil, err
 	}
 	for _, r := range check.Refusals(p, f) {
 		warnings = append(warnings, r.String())
@@ -272,7 +272,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 		err = t.MakePlan(ctx, found)
 	}
 	if err != nil {
-		return r.Cluster.Explain(err)
+		return err
 	}
 	r.order, r.taker = t.Plan, t
 	for name, value := range t.Plan.Values {
@@ -318,7 +318,7 @@ func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	var err error
 	nodes := cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Nodes().List).Items
 	if err != nil {
-		return nil, r.Cluster.Explain(err)
+		return nil, err
 	}
 	inv := inventory.New(r.api, inventory.Options{ProjectID: r.config.ProjectID, Zone: r.config.Zone, NodeVMs: r.config.NodeVMs, Clock: r.Clock})
 	vms, err := inv.VMs(ctx, 0)
@@ -334,7 +334,7 @@ func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 func (r *run) diffObjects(ctx context.Context) error {
 	if r.newSecret != nil && r.Diff != nil {
 		if err := r.newSecret.DryRun(ctx, r.Cluster.Kube); err != nil {
-			return r.Cluster.Explain(err)
+			return err
 		}
 	}
 	return r.compare(ctx, r.Env)

@@ -34,7 +34,7 @@ const (
 // selfTest has the new controller's program prove in the cluster, in a Pod with its Secret, its proxy and its
 // certificates, that it can do with CloudStack what it will need to do: before it takes anybody's place and before any
 // node is touched. The Pod is the chart's own, which helm test runs too.
-func (r *run) selfTest(ctx context.Context, note engine.Note) error {
+func (r *run) selfTest(ctx context.Context) error {
 	if r.SkipSelfTest {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (r *run) selfTest(ctx context.Context, note engine.Note) error {
 			result = "passed in " + where
 		}
 	}
-	note("%s", result)
+	r.Note("%s", result)
 	r.Progress.Done("%s", result)
 	return nil
 }

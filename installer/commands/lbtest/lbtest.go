@@ -94,13 +94,13 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	c := e.Cluster
 	if o.Image == "" {
 		if o.Image, err = controllerImage(ctx, c.Kube, c.Namespace, e.Release); err != nil {
-			return c.Explain(err)
+			return err
 		}
 	}
 	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them", o.Image, cmp.Or(o.Namespace, prefix+"..."))
 	e.PodLogs = c.PodLog
 	t := &Tester{Env: e, Options: o, Ask: echo.Ask, result: Result{SchemaVersion: 1, What: what, Namespace: o.Namespace, Image: o.Image, Steps: []Step{}}}
-	test := func(ctx context.Context, _ engine.Note) error {
+	test := func(ctx context.Context) error {
 		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil { // else the caller may not read it: the address shows
 			defer cs.Close()
 			t.Cloud = cs.Client.Answers

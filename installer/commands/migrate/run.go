@@ -38,11 +38,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 	m := &migration{Env: e, plan: e.NewPlan()}
 	var err error
 	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config); err != nil {
-		return e.Cluster.Explain(err)
+		return err
 	}
-	apply := engine.Step{Name: "rules", Do: func(ctx context.Context, note engine.Note) error {
-		a := &rules.Applier{API: cs.Client, Project: m.Project, Progress: e.Progress, Undo: "csccm migrate-rules --undo"}
-		return a.Apply(ctx, m.steps, note)
+	apply := engine.Step{Name: "rules", Do: func(ctx context.Context) error {
+		a := &rules.Applier{API: cs.Client, Project: m.Project, Progress: e.Progress, Note: e.Note, Undo: "csccm migrate-rules --undo"}
+		return a.Apply(ctx, m.steps)
 	}}
 	var steps []engine.Step
 	back := ""
@@ -128,7 +128,7 @@ func (m *migration) allowed(ctx context.Context) error {
 	}
 	found, err := family.Find(ctx, m.Cluster.Kube, m.Clock, m.Release, m.Cluster.Namespace)
 	if err != nil {
-		return m.Cluster.Explain(err)
+		return err
 	}
 	var where []string
 	for i := range found.Rivals {
@@ -144,16 +144,16 @@ func (m *migration) allowed(ctx context.Context) error {
 }
 
 // record keeps the names of the rules on their Services.
-func (m *migration) record(ctx context.Context, _ engine.Note) error {
+func (m *migration) record(ctx context.Context) error {
 	_, err := rules.Keep(ctx, m.Cluster.Kube, BeforeAnnotation, m.steps, nil)
-	return m.Cluster.Explain(err)
+	return err
 }
 
 // forget removes the records.
-func (m *migration) forget(ctx context.Context, _ engine.Note) error {
+func (m *migration) forget(ctx context.Context) error {
 	for _, service := range m.recorded {
 		if err := rules.Annotate(ctx, m.Cluster.Kube, service, map[string]*string{BeforeAnnotation: nil}); err != nil {
-			return m.Cluster.Explain(err)
+			return err
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (r *run) newPlan(ctx context.Context) error {
 		return fmt.Errorf("listing users: %w", err)
 	}
 	if p.made, err = credentials.ReadMade(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
-		return r.Cluster.Explain(err)
+		return err
 	}
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {

@@ -74,7 +74,7 @@ func (r *run) hear(ctx context.Context) error {
 }
 
 // prove waits until the controller works with the new keys. If it refuses them, the old ones come back, which still work.
-func (r *run) prove(ctx context.Context, note engine.Note) error {
+func (r *run) prove(ctx context.Context) error {
 	err := r.proven(ctx)
 	if err == nil || r.old == nil || ctx.Err() != nil {
 		return err
@@ -83,7 +83,7 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	if back := r.writeBack(ctx); back != nil {
 		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
 	} else {
-		note("the Secret holds the keys of user %q again", r.plan.From)
+		r.Note("the Secret holds the keys of user %q again", r.plan.From)
 	}
 	return report.Errorf(
 		"see csccm doctor for the cause, and run csccm rotate-keys again",

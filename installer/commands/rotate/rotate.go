@@ -110,7 +110,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 // steps returns what is left to do, and says so in the plan.
 func (r *run) steps() (steps []engine.Step) {
 	p := r.plan
-	step := func(do func(context.Context, engine.Note) error, format string, args ...any) {
+	step := func(do func(context.Context) error, format string, args ...any) {
 		name := fmt.Sprintf(format, args...)
 		p.Steps, steps = append(p.Steps, name), append(steps, engine.Step{Name: name, Do: do})
 	}
@@ -137,10 +137,10 @@ func (r *run) steps() (steps []engine.Step) {
 				text += "; csccm rotate-keys --finish ends them"
 			}
 		}
-		step(func(ctx context.Context, note engine.Note) error { return r.retire(ctx, u, note) }, text, u.Username)
+		step(func(ctx context.Context) error { return r.retire(ctx, u) }, text, u.Username)
 	}
 	if r.Finish {
-		step(func(ctx context.Context, _ engine.Note) error {
+		step(func(ctx context.Context) error {
 			return report.Remedied(credentials.CheckKeys(ctx, r.Config.APIURL, r.Client), "the old keys are revoked; see csccm doctor")
 		}, "prove the keys in the Secret")
 	}
@@ -179,7 +179,7 @@ func (r *run) record(ctx context.Context, edit func(record *access.Rotation)) er
 func (r *run) begin(record *access.Rotation) { record.To = r.plan.To }
 
 // makeUser creates the user of the new keys.
-func (r *run) makeUser(ctx context.Context, note engine.Note) error {
+func (r *run) makeUser(ctx context.Context) error {
 	p, holder := r.plan, &r.plan.ends[0]
 	made := &credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
 	return engine.Shielded(ctx, func(ctx context.Context) error {
@@ -191,7 +191,7 @@ func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
-			note("made user %q", p.To)
+			r.Note("made user %q", p.To)
 			p.toID, made.ID = u.ID, u.ID
 			return nil
 		})
@@ -199,7 +199,7 @@ func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 }
 
 // makeKeys registers keys and proves them.
-func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
+func (r *run) makeKeys(ctx context.Context) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
@@ -212,7 +212,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	if err != nil {
 		return err
 	}
-	note("registered keys of user %q", p.To)
+	r.Note("registered keys of user %q", p.To)
 	cfg := *r.Config
 	cfg.APIKey, cfg.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	api, err := cloudstack.NewClient(&cfg)
@@ -237,7 +237,7 @@ func (r *run) register(ctx context.Context, user, id string) (cloudapi.Keys, err
 }
 
 // write puts the new keys into the Secret and, with the same write, whose keys were there before.
-func (r *run) write(ctx context.Context, note engine.Note) error {
+func (r *run) write(ctx context.Context) error {
 	if err := r.hear(ctx); err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	})
 	if err == nil {
 		r.changed = r.changedAt(written)
-		note("the Secret holds the keys of user %q", r.plan.To)
+		r.Note("the Secret holds the keys of user %q", r.plan.To)
 		r.Progress.Done("written")
 	}
 	return err
@@ -309,7 +309,7 @@ func (r *run) mayBreak(breaks []string) error {
 
 // retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the user.
 // Where something may still work with them, they stay, and the next rotation does not take their user.
-func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) error {
+func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 	found, err := r.look(ctx)
 	if err != nil {
 		return err
@@ -331,7 +331,7 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 			return err
 		}
 		r.plan.Ended = append(r.plan.Ended, u.Username)
-		note("the old keys of user %q are revoked", u.Username)
+		r.Note("the old keys of user %q are revoked", u.Username)
 		r.Progress.Done("revoked")
 		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", u.Username })
 	})

@@ -36,7 +36,7 @@ func (r *run) look(ctx context.Context) (*access.Found, error) {
 	r.hide = append(r.hide, keys...)
 	f, err := r.Secret.Users(ctx, r.Cluster.Kube, keys)
 	if err != nil {
-		return nil, r.Cluster.Explain(err)
+		return nil, err
 	}
 	judge(f, r.Release)
 	return f, nil

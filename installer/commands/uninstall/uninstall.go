@@ -87,12 +87,12 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 // delete plans a step that deletes something, or finds it gone.
 func (u *run) delete(what string, do func(context.Context) error) {
 	u.plan.Add("delete", what, nil)
-	u.steps = append(u.steps, engine.Step{Name: what, Do: func(ctx context.Context, note engine.Note) error {
+	u.steps = append(u.steps, engine.Step{Name: what, Do: func(ctx context.Context) error {
 		u.Progress.Step("%s", what)
 		if err := do(ctx); err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, helm.ErrReleaseNotFound) {
-			return u.Cluster.Explain(err)
+			return err
 		}
-		note("deleted %s", what)
+		u.Note("deleted %s", what)
 		u.Progress.Done("deleted")
 		return nil
 	}})
@@ -127,17 +127,13 @@ func (u *run) makePlan(ctx context.Context) error {
 			return u.Helm.Uninstall(ctx, u.Release)
 		})
 	}
-	u.steps = append(u.steps, engine.Step{Name: "Pods", ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error {
+	u.steps = append(u.steps, engine.Step{Name: "Pods", ReadOnly: true, Do: func(ctx context.Context) error {
 		u.Progress.Step("Waiting for the controller's Pods to end")
-		err := rollout.AwaitEnd(ctx, u.Env, "the controller", u.Cluster.Namespace, cluster.OfRelease(u.Release))
-		if err == nil {
-			u.Progress.Done("")
-		}
-		return u.Cluster.Explain(err)
+		return rollout.AwaitEnd(ctx, u.Env, "the controller", u.Cluster.Namespace, cluster.OfRelease(u.Release))
 	}})
 	for _, read := range []func(context.Context) error{u.stopped, u.services, u.cloud, u.credentials, u.others, u.nodes} {
 		if err := read(ctx); err != nil {
-			return u.Cluster.Explain(err)
+			return err
 		}
 	}
 	if len(u.steps) == 1 { // nothing to delete

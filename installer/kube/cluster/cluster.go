@@ -150,7 +150,7 @@ func (c *Cluster) Watching() (*Cluster, error) {
 	out.REST.Timeout = 0
 	var err error
 	out.Kube, err = kubernetes.NewForConfig(out.REST)
-	return &out, c.Explain(err)
+	return &out, err
 }
 
 // DefaultRelease is the name of the Helm release.

@@ -79,7 +79,7 @@ func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distri
 	_, serr := c.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})
 	for _, err := range []error{err, serr} {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return Unknown, "", c.Explain(err)
+			return Unknown, "", err
 		}
 	}
 	d, by := Detect(nodes, err == nil, serr == nil)

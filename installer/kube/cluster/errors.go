@@ -28,12 +28,13 @@ func newError(fix, format string, args ...any) *Error {
 	return &Error{*report.Errorf(fix, format, args...)}
 }
 
-// Explain turns an error of the API server or of the way there into an *Error with a remedy; nil
-// and what needs no explanation are returned as they are.
+// Explain turns an error of the API server or of the way there into an *Error with a remedy; nil, what is in csccm's terms
+// already, and all errors of a command without a cluster are returned as they are. The steps of a command and the command
+// itself are explained where they end: nothing below calls it.
 func (c *Cluster) Explain(err error) error {
-	var known *Error
+	var known interface{ Remedy() string }
 	var cloud *cloudstack.Error // the network beyond it is not the way to the API server
-	if err == nil || errors.As(err, &known) || errors.As(err, &cloud) {
+	if c == nil || err == nil || errors.As(err, &known) || errors.As(err, &cloud) {
 		return err
 	}
 	var certificate *tls.CertificateVerificationError

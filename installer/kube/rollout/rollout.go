@@ -110,7 +110,7 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 	kube, namespace, o := e.Cluster.Kube, e.Cluster.Namespace, cluster.OfRelease(e.Release)
 	all, err := cluster.Workloads(ctx, kube, namespace, o)
 	if err != nil {
-		return nil, nil, e.Cluster.Explain(err)
+		return nil, nil, err
 	}
 	all = slices.DeleteFunc(all, func(o cluster.Workload) bool { return o.Meta.DeletionTimestamp != nil })
 	if len(all) == 0 {
@@ -131,7 +131,7 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 		}
 	}
 	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List)
-	return &found, pods.Items, e.Cluster.Explain(err)
+	return &found, pods.Items, err
 }
 
 // failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because the one of
@@ -179,7 +179,7 @@ func Restart(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, e.Clock.Now().UTC().Format(time.RFC3339))
-	return e.Cluster.Explain(Patch(ctx, e.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body)))
+	return Patch(ctx, e.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body))
 }
 
 // Patch changes a Deployment or DaemonSet by a merge patch.

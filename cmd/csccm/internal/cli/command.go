@@ -193,7 +193,7 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 		return e.Cluster.Explain(err)
 	}
 	e.Diff = (&diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}).Manifests
-	return body(e)
+	return e.Cluster.Explain(body(e))
 }
 
 // OnCloud connects to the cluster and to CloudStack, and runs body.
@@ -211,7 +211,7 @@ func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 	e := g.Env()
 	e.Cluster, e.Progress, e.Clock = c, g.Progress(), c.Clock(e.Clock)
 	defer e.Progress.Close()
-	return body(e)
+	return c.Explain(body(e))
 }
 
 // Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A file
