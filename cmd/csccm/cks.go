@@ -23,7 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -202,7 +201,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 		g.Connection = func() []string { return nil } // printed command lines need no cluster
 	}
 	e.Place = "CloudStack " + cs.Config.APIURL
-	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	project, err := cs.Project(ctx)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type Operation struct {
 	Show func(report.Style) string
 	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
 	Check func(ctx context.Context) error
+	// Looks: the steps only look, which nobody needs to agree to.
+	Looks bool
 	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
 	Steps []Step
 	// Done is the result of the steps for a person; may be nil.
@@ -67,8 +69,10 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if e.DryRun || len(op.Steps) == 0 {
 		return nil
 	}
-	if err := e.Agreed(ctx, op.What, op.Question); err != nil {
-		return err
+	if !op.Looks {
+		if err := e.Agreed(ctx, op.What, op.Question); err != nil {
+			return err
+		}
 	}
 	s := e.Session(op.Name, op.Back)
 	err := s.Run(ctx, op.Steps...)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -56,7 +54,7 @@ func (p *Plan) Add(part, text string, details any, lines ...string) {
 func (p *Plan) Text(style report.Style) string {
 	var b strings.Builder
 	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
-		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, english.Plural(at.Nodes, "node", ""))
+		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, report.Count(at.Nodes, "node"))
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]

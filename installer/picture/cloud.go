@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -60,7 +60,7 @@ func (b *builder) addresses() {
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
 		if len(services) > 1 {
-			o.Label = "shared by " + english.Plural(len(services), "Service", "")
+			o.Label = "shared by " + report.Count(len(services), "Service")
 		}
 		b.diagnose(o, "PublicIpAddress "+a.Address)
 		for service := range services {
@@ -82,7 +82,7 @@ func (b *builder) rules() {
 		r := &b.AllRules[i]
 		owner, count, members := b.owner(r), "", b.members[r.ID]
 		if members != nil {
-			count = english.Plural(len(members), "VM", "")
+			count = report.Count(len(members), "VM")
 		}
 		service, port := strings.TrimPrefix(owner, "service/"), portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
 		o := b.served(owner, r.PublicIPID, r.State, port, model.Object{

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -89,9 +89,9 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 			planned.Refusal, planned.Remedy = p.Refusal.Message, p.Refusal.Remedy
 			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
 		case n > 0 && served && svc.DeletionTimestamp == nil && !onlyChanges(p):
-			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", english.Plural(n, "action", "")))
+			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", report.Count(n, "action")))
 		case len(planned.Actions) > 0:
-			worsen(o, model.HealthPending, english.Plural(n, "action", "")+" planned")
+			worsen(o, model.HealthPending, report.Count(n, "action")+" planned")
 		}
 		if planned.Refusal != "" || len(planned.Actions) > 0 {
 			b.planned = append(b.planned, planned)

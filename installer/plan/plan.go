@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 
@@ -228,8 +227,8 @@ func OfCluster(ctx context.Context, c *cluster.Cluster, cs *access.Cloud, releas
 		return nil, err
 	}
 	progress.Step("looking at the Services in CloudStack at %s", cs.Config.APIURL)
-	all := cluster.List(ctx, &err, c.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
-	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
+	all := cluster.Services(ctx, &err, c.Kube)
+	nodes := cluster.Nodes(ctx, &err, c.Kube)
 	if err != nil {
 		return nil, err
 	}

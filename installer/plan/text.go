@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -43,7 +41,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
 	if r.Summary.Held > 0 {
-		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, english.Plural(r.Summary.Held, "action", ""))))
+		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, report.Count(r.Summary.Held, "action"))))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -66,7 +64,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 		}
 	}
 	if s.Pending > 0 {
-		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", english.Plural(s.Pending, "acquisition", ""))))
+		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", report.Count(s.Pending, "acquisition"))))
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -88,9 +86,9 @@ func (s *Service) verdict() string {
 	case s.Refusal != nil:
 		return "refused: " + string(s.Refusal.Reason)
 	case len(s.Actions) > 0 && s.Desired != nil && s.Desired.Absent:
-		return english.Plural(len(s.Actions), "action", "") + " to delete it"
+		return report.Count(len(s.Actions), "action") + " to delete it"
 	case s.todo():
-		return english.Plural(len(s.Actions), "action", "")
+		return report.Count(len(s.Actions), "action")
 	}
 	return "as asked for"
 }
@@ -104,10 +102,10 @@ func (s Summary) String() string {
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{s.Settled, "as asked for"}, {s.Changing, "with " + english.Plural(s.Actions, "action", "")}, {s.Refused, "refused"}, {s.Failed, "not known"}} {
+	}{{s.Settled, "as asked for"}, {s.Changing, "with " + report.Count(s.Actions, "action")}, {s.Refused, "refused"}, {s.Failed, "not known"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
 		}
 	}
-	return english.Plural(s.Services, "Service", "") + ": " + strings.Join(parts, ", ") + "."
+	return report.Count(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
 }

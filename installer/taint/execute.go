@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +58,7 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	if err := e.one(ctx, p.Order[0]); err != nil || len(p.Order) == 1 {
 		return err
 	}
-	e.Progress.Step("Initialising %s", english.Plural(len(p.Order)-1, "more node", ""))
+	e.Progress.Step("Initialising %s", report.Count(len(p.Order)-1, "more node"))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
 	for _, name := range p.Order[1:] {

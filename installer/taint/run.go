@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/cloud/access"
@@ -52,7 +51,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		out.Add("Nodes", "none needs the taint", nil)
 		return e.Run(ctx, op)
 	}
-	op.What = "taint " + english.Plural(len(p.Order), "node", "")
+	op.What = "taint " + report.Count(len(p.Order), "node")
 	op.Question.Message = fmt.Sprintf("T%s, %s first and alone", op.What[1:], p.Order[0])
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
 		return (&Executor{e, o.Pace}).Initialise(ctx, p)
@@ -62,7 +61,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 
 // gather reads what all gates look at.
 func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error) {
-	read, err := rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config)
+	read, err := rules.Read(ctx, e.Cluster.Kube, cs)
 	if err != nil {
 		return nil, err
 	}

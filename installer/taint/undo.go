@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +107,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 			return nil
 		}})
 	}
-	count := english.Plural(len(op.Steps), "node", "")
+	count := report.Count(len(op.Steps), "node")
 	if op.What = "set back " + count; len(op.Steps) == 0 {
 		out.Add("Nodes", "none to set back", nil)
 	}

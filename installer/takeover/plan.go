@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
@@ -108,9 +107,9 @@ func (p *Plan) AddTo(out *engine.Plan) {
 	}
 	for i := range p.Services {
 		s := &p.Services[i]
-		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), english.Plural(len(s.Rules), "rule", ""), english.Plural(len(s.Changes), "change", ""))
+		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), report.Count(len(s.Rules), "rule"), report.Count(len(s.Changes), "change"))
 		if p.Undo { // of the rules only those that get another name are known
-			text = s.Service + ": " + english.Plural(len(s.Changes), "change", "")
+			text = s.Service + ": " + report.Count(len(s.Changes), "change")
 		}
 		if len(s.needs(s.Pinned)) > 0 {
 			text += ", need consent"
@@ -226,7 +225,7 @@ type Facts struct {
 func (t *Taker) Detect(ctx context.Context) (f *Facts, err error) {
 	f = &Facts{}
 	if f.Controllers, err = family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace); err == nil {
-		f.Facts, err = rules.Read(ctx, t.Cluster.Kube, t.Cloud.Client, t.Cloud.Config)
+		f.Facts, err = rules.Read(ctx, t.Cluster.Kube, t.Cloud)
 	}
 	if err == nil {
 		f.Cloud, err = addresses.Read(ctx, t.Cloud.Client, f.Project)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -131,7 +130,7 @@ func (t *Taker) AskAddresses(ctx context.Context) error {
 		return nil //nolint:nilerr // a plan with a problem is not carried out, and says so itself
 	}
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
-		Message: english.Plural(len(services), "address", "") + " that the old controller acquired", Flag: "--adopt-addresses", Default: "yes",
+		Message: report.Count(len(services), "address") + " that the old controller acquired", Flag: "--adopt-addresses", Default: "yes",
 		Choices: []prompt.Choice{
 			{Value: "yes", Label: "release them when their Services are deleted"},
 			{Value: "no", Label: "leave them allocated; csccm adopt hands them over later"},
@@ -440,7 +439,7 @@ func (t *Taker) record(ctx context.Context) error {
 	}
 	n, err := rules.Keep(ctx, t.Cluster.Kube, BeforeAnnotation, t.Plan.Steps, pins)
 	if err == nil {
-		t.Progress.Done("in annotations of %s", english.Plural(n, "Service", ""))
+		t.Progress.Done("in annotations of %s", report.Count(n, "Service"))
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // Cloud is CloudStack as the controller's own credentials see it.
@@ -25,6 +26,14 @@ type Cloud struct {
 	Secret *Secret // that they came from; may be nil
 	Close  func()
 }
+
+// Inventory reads VMs and networks where the controller looks for them.
+func (c *Cloud) Inventory() *inventory.Inventory {
+	return inventory.New(c.Client, inventory.Options{ProjectID: c.Config.ProjectID, Zone: c.Config.Zone, NodeVMs: c.Config.NodeVMs})
+}
+
+// Project returns the id of the project that the controller works in; "" for the account itself.
+func (c *Cloud) Project(ctx context.Context) (string, error) { return c.Inventory().ProjectID(ctx) }
 
 // ErrNoCredentials means that there is neither a file nor a Secret.
 var ErrNoCredentials = errors.New("no CloudStack credentials")

@@ -84,13 +84,11 @@ func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) 
 	if err != nil {
 		return nil, err
 	}
-	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if err == nil {
-		m.Cluster = string(ns.UID)
-	} else if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	m.Cluster, err = cluster.UID(ctx, kube)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		err = nil
 	}
-	return m, nil
+	return m, err
 }
 
 // Owner returns the account in which csccm made a user for this cluster, and its domain, in the CloudStack at a URL.

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -127,7 +126,7 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 		{a.Networks, "network"}, {a.VPCs, "VPC"}, {a.Projects, "project"},
 	} {
 		if owned.n > 0 {
-			others = append(others, english.Plural(owned.n, owned.noun, ""))
+			others = append(others, report.Count(owned.n, owned.noun))
 		}
 	}
 	if len(others) > 0 {

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -106,7 +104,7 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 		return nil, err
 	}
 	texts := cloudapi.Names(lacks, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
-	step = fmt.Sprintf(step, name, strings.Join(texts, ", "), english.Plural(len(commands), "command", ""))
+	step = fmt.Sprintf(step, name, strings.Join(texts, ", "), report.Count(len(commands), "command"))
 	return p.add(step, fmt.Sprintf("role %q", name), o, func(ctx context.Context, o *MadeObject) error {
 		if o.ID == "" {
 			role, err := p.admin.CreateRole(ctx, name, roleDescription)

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +21,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -39,20 +39,20 @@ type Facts struct {
 }
 
 // Read reads them. Errors of the API server are as it sent them.
-func Read(ctx context.Context, kube kubernetes.Interface, api *cloudapi.Client, config *cloudstack.Config) (f *Facts, err error) {
-	f = &Facts{Services: cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
-	f.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+func Read(ctx context.Context, kube kubernetes.Interface, cs *access.Cloud) (f *Facts, err error) {
+	f = &Facts{Services: cluster.Services(ctx, &err, kube)}
+	f.Nodes = cluster.Nodes(ctx, &err, kube)
 	if err != nil {
 		return nil, err
 	}
-	inv := inventory.New(api, inventory.Options{ProjectID: config.ProjectID, Zone: config.Zone, NodeVMs: config.NodeVMs})
+	inv := cs.Inventory()
 	if f.Project, err = inv.ProjectID(ctx); err != nil {
 		return nil, err
 	}
 	if f.VMs, err = inv.VMs(ctx, 0); err != nil {
 		return nil, fmt.Errorf("list virtual machines: %w", err)
 	}
-	if f.Rules, err = api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.Project}); err != nil {
+	if f.Rules, err = cs.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.Project}); err != nil {
 		return nil, fmt.Errorf("list load balancer rules: %w", err)
 	}
 	return f, nil
@@ -105,7 +105,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 			return report.Errorf(
 				"run the same command again to go on, or "+a.Undo+" to go back",
 				"%d of %s renamed: rule %q (%s): %v",
-				i, english.Plural(len(steps), "rule", ""), steps[i].Name, steps[i].RuleID, err,
+				i, report.Count(len(steps), "rule"), steps[i].Name, steps[i].RuleID, err,
 			)
 		}
 		a.Progress.Done("%s", what)

@@ -9,9 +9,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dustin/go-humanize/english"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/engine"
@@ -20,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
@@ -58,7 +54,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 		p.Add("adopt", "nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.", nil)
 	}
 	err = e.Run(ctx, engine.Operation{
-		Name: "adopt", What: "hand over " + english.Plural(len(steps), "address", ""), Plan: p, Steps: steps,
+		Name: "adopt", What: "hand over " + report.Count(len(steps), "address"), Plan: p, Steps: steps,
 		Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
 	})
 	if err == nil && refused {
@@ -69,10 +65,10 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 
 func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*addresses.Facts, error) {
 	_, settings, err := planner.PreviewerOf(ctx, e.Cluster, cs, e.Release, "")
-	services := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	services := cluster.Services(ctx, &err, e.Cluster.Kube)
 	project := ""
 	if err == nil {
-		project, err = inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+		project, err = cs.Project(ctx)
 	}
 	if err != nil {
 		return nil, err

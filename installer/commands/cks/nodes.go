@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -141,7 +140,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 			pods = append(pods, pod.Namespace+"/"+pod.Name)
 		}
 		slices.Sort(pods)
-		evicted = fmt.Sprintf("evict %s: %s", english.Plural(len(pods), "Pod", ""), strings.Join(pods, ", "))
+		evicted = fmt.Sprintf("evict %s: %s", report.Count(len(pods), "Pod"), strings.Join(pods, ", "))
 	}
 	t.plan.Changes = append(t.plan.Changes, Change{What: "before that, drain " + name, To: evicted})
 

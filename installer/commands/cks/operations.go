@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -267,7 +266,7 @@ func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
 // addresses of Services of type LoadBalancer would stay: RemoveServices deletes these Services first; otherwise the plan names them.
 func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
-		return []Change{{"state", k.State, "deleted, with its " + english.Plural(vms(k), "VM", "")}}
+		return []Change{{"state", k.State, "deleted, with its " + report.Count(vms(k), "VM")}}
 	}
 	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) {
 		f, err := r.Delete(ctx, k)
@@ -305,7 +304,7 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 		return nil
 	}
 	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
-		t.Progress.Step("Deleting %s of type LoadBalancer", english.Plural(len(left), "Service", ""))
+		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(left), "Service"))
 		t.Note("delete Services %s", strings.Join(names, ", "))
 		inTime, err := engine.Poll(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
 			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
@@ -215,7 +213,7 @@ func (p *Plan) judge(ignored []string) error {
 	return report.CheckFailed(
 		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+" goes on all the same, and CloudStack decides",
 		"cannot %s, the preflight has found %s: %s; nothing was changed",
-		p.what(), english.Plural(len(codes), "problem", ""), strings.Join(texts, "; "),
+		p.what(), report.Count(len(codes), "problem"), strings.Join(texts, "; "),
 	)
 }
 
@@ -241,10 +239,9 @@ func (t *task) run(ctx context.Context) error {
 		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
 		steps = append(steps, t.after...)
 	}
-	e := *t.Env
-	e.Yes = e.Yes || p.Action == ActionFollow && len(t.after) == 0 // nobody needs to agree to looking
-	return e.Run(ctx, engine.Operation{
+	return t.Env.Run(ctx, engine.Operation{
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
+		Looks: p.Action == ActionFollow && len(t.after) == 0,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  p.text,
 		Check: func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) },

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -205,7 +203,7 @@ func (r *run) matchNodes(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	out := check.Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(r.nodes), "node", ""), place)
+	out := check.Problemf("%d of %s have no VM in %s", len(lost), report.Count(len(r.nodes), "node"), place)
 	if zone != "" {
 		out.Message += ", zone " + zone
 	}

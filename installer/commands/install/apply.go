@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
-	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
@@ -94,7 +92,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 	}
 	e := &taint.Executor{Env: r.Env, Pace: r.Pace}
 	if waiting := p.In(taint.StateWaiting); len(waiting) > 0 {
-		r.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
+		r.Progress.Step("Waiting for the controller to initialise %s", report.Count(len(waiting), "node"))
 		if _, err := cluster.Each(ctx, waiting, func(ctx context.Context, name *string) (struct{}, error) {
 			err := e.Await(ctx, *name)
 			if err == nil {
@@ -107,7 +105,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 		r.Progress.Done("")
 	}
 	if r.SkipTaint && len(p.Order) > 0 {
-		r.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", english.Plural(len(p.Order), "node", ""))
+		r.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", report.Count(len(p.Order), "node"))
 		return nil
 	}
 	return e.Initialise(ctx, p)
@@ -133,7 +131,7 @@ func (r *run) summary(ctx context.Context) error {
 	_, err = fmt.Fprintf(r.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  %s
 The same again:        %s
-`, r.release.AppVersion, r.Cluster.Namespace, len(p.In(taint.StateDone)), english.Plural(len(p.Items), "node", ""),
+`, r.release.AppVersion, r.Cluster.Namespace, len(p.In(taint.StateDone)), report.Count(len(p.Items), "node"),
 		commands("csccm doctor"), report.ShellLine(r.FlagLine(r.Env)...))
 	return err
 }
@@ -359,7 +357,7 @@ func (r *run) settleServices(ctx context.Context) error {
 	begun, waiting := false, 0
 	_, err := engine.Poll(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
 		var err error
-		all := check.Balanced(cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items)
+		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube))
 		left := 0
 		for _, s := range all {
 			if meta.FindStatusCondition(s.Status.Conditions, service.ConditionReady) == nil {
@@ -367,7 +365,7 @@ func (r *run) settleServices(ctx context.Context) error {
 			}
 		}
 		if left > 0 && !begun {
-			r.Progress.Step("Waiting for the controller to serve %s", english.Plural(len(all), "Service", ""))
+			r.Progress.Step("Waiting for the controller to serve %s", report.Count(len(all), "Service"))
 			begun = true
 		}
 		if left != waiting {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
@@ -261,7 +260,7 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 			r.Progress.Info("fix: %s", c.Remedy)
 		}
 	}
-	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, english.Plural(result.Summary.Warning, "warning", ""), result.Summary.Failed)
+	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, report.Count(result.Summary.Warning, "warning"), result.Summary.Failed)
 	if len(failed) > 0 {
 		r.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)

@@ -11,9 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
@@ -28,7 +26,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -43,7 +40,7 @@ func (r *run) detect(ctx context.Context) error {
 		r.was, r.kept = &history[0], helm.Values(history)
 	}
 	kube, namespace, distribution := r.Cluster.Kube, r.Cluster.Namespace, cluster.Unknown
-	r.nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+	r.nodes = cluster.Nodes(ctx, &err, kube)
 	if err == nil {
 		distribution, _, err = r.Cluster.Distribution(ctx, r.nodes)
 	}
@@ -68,7 +65,7 @@ func (r *run) detect(ctx context.Context) error {
 	if distribution != cluster.Unknown {
 		on = string(distribution) + ", "
 	}
-	r.Progress.Done("Kubernetes %s, %s%s", r.Cluster.Version, on, english.Plural(len(r.nodes), "node", ""))
+	r.Progress.Done("Kubernetes %s, %s%s", r.Cluster.Version, on, report.Count(len(r.nodes), "node"))
 	return nil
 }
 
@@ -117,7 +114,7 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 // decideFor is decide for a command that reads nothing else of the nodes.
 func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*decided, error) {
 	var err error
-	nodes, distribution := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items, cluster.Unknown
+	nodes, distribution := cluster.Nodes(ctx, &err, c.Kube), cluster.Unknown
 	if err == nil {
 		distribution, _, err = c.Distribution(ctx, nodes)
 	}
@@ -204,7 +201,7 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 	if !set {
 		return nil, nil // a chart whose controller has no policy
 	}
-	f := &check.Facts{Services: cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items}
+	f := &check.Facts{Services: cluster.Services(ctx, &err, e.Cluster.Kube)}
 	if err == nil && p.NeedsLabels() {
 		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
 	}
@@ -263,7 +260,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 	}
 	r.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{
-		Env: r.Env, Cloud: &access.Cloud{Client: r.api, Config: r.config},
+		Env: r.Env, Cloud: r.cloud(),
 		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, Adopt: r.Adopt, ClusterID: r.config.ClusterID},
 	}
 	found, err := t.Detect(ctx)
@@ -281,7 +278,7 @@ func (r *run) planTakeover(ctx context.Context) error {
 	if err := r.planRelease(ctx); err != nil {
 		return err
 	}
-	r.Progress.Done("%s", english.Plural(len(t.Plan.Services), "Service", ""))
+	r.Progress.Done("%s", report.Count(len(t.Plan.Services), "Service"))
 	return nil
 }
 
@@ -313,15 +310,17 @@ func (r *run) planNodes(ctx context.Context) (err error) {
 	return r.taints.Blocked()
 }
 
+// cloud is CloudStack with the controller's keys, when they are verified.
+func (r *run) cloud() *access.Cloud { return &access.Cloud{Client: r.api, Config: r.config} }
+
 // taintPlan reads nodes and VMs as they are now.
 func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	var err error
-	nodes := cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Nodes().List).Items
+	nodes := cluster.Nodes(ctx, &err, r.Cluster.Kube)
 	if err != nil {
 		return nil, err
 	}
-	inv := inventory.New(r.api, inventory.Options{ProjectID: r.config.ProjectID, Zone: r.config.Zone, NodeVMs: r.config.NodeVMs, Clock: r.Clock})
-	vms, err := inv.VMs(ctx, 0)
+	vms, err := r.cloud().Inventory().VMs(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
 	}

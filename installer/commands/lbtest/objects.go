@@ -6,6 +6,7 @@ package lbtest
 import (
 	"cmp"
 	"context"
+	_ "embed" // the Pod
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -69,26 +70,17 @@ func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
 	return t.result.Namespace, err
 }
 
-// run makes a Pod and waits until it runs, or has run to its end. The strictest Pod Security level lets it run.
+//go:embed pod.yaml
+var podManifest []byte
+
+// run makes a Pod and waits until it runs, or has run to its end.
 func (t *Tester) run(ctx context.Context, name string, limit time.Duration, until func(corev1.PodPhase) bool, args ...string) (*corev1.Pod, error) {
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	p := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict(podManifest, p); err != nil {
+		return nil, err
 	}
-	p := &corev1.Pod{ObjectMeta: t.meta(name), Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
-		ActiveDeadlineSeconds:         ptr.To(int64((DefaultAddressTime + 4*podTime).Seconds())), // ends also where csccm was killed
-		TerminationGracePeriodSeconds: ptr.To(int64(1)),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Containers: []corev1.Container{{
-			Name: "test", Image: t.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+echo.TokenFlag+"="+t.id),
-			Env: []corev1.EnvVar{field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name")},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}},
-	}}
+	p.ObjectMeta, p.Spec.Containers[0].Image = t.meta(name), t.Image
+	p.Spec.Containers[0].Args = append(args, "--"+echo.TokenFlag+"="+t.id)
 	p.Labels[label+"-pod"] = name
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
 	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
@@ -37,7 +35,7 @@ type migration struct {
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error {
 	m := &migration{Env: e, plan: e.NewPlan()}
 	var err error
-	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs.Client, cs.Config); err != nil {
+	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs); err != nil {
 		return err
 	}
 	apply := engine.Step{Name: "rules", Do: func(ctx context.Context) error {
@@ -59,7 +57,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 	if len(m.steps) == 0 {
 		steps = nil
 	}
-	changed := english.Plural(len(m.steps), "rule", "")
+	changed := report.Count(len(m.steps), "rule")
 	return e.Run(ctx, engine.Operation{
 		Name: "migrate-rules", What: "rename " + changed, Plan: m.plan, Check: m.allowed, Steps: steps,
 		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. csccm migrate-rules --undo goes back."},
@@ -88,10 +86,10 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 			continue
 		}
 		m.plan.Add(string(it.Verdict), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
-			it.Name, it.PublicIP, it.Port, english.Plural(it.Members, "member", ""), cmp.Or(it.Service, "no Service"), it.Reason), it)
+			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"), it.Reason), it)
 	}
 	if foreign > 0 {
-		m.plan.Add(string(rules.VerdictForeign), english.Plural(foreign, "rule", "")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
+		m.plan.Add(string(rules.VerdictForeign), report.Count(foreign, "rule")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
 	}
 	if len(p.Items) == 0 {
 		m.plan.Add("rules", "none", nil)
@@ -140,7 +138,7 @@ func (m *migration) allowed(ctx context.Context) error {
 		return nil
 	}
 	return report.Refused("take its place with csccm takeover, or stop it first", "another controller is at work, and would take %s of the plan back: %s",
-		english.Plural(m.renames, "rule", ""), strings.Join(where, "; "))
+		report.Count(m.renames, "rule"), strings.Join(where, "; "))
 }
 
 // record keeps the names of the rules on their Services.

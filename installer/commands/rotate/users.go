@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -81,4 +81,4 @@ func inUse(f *access.Found, changed time.Time) []string {
 	return out
 }
 
-func count(pods int) string { return english.Plural(pods, "Pod", "") }
+func count(pods int) string { return report.Count(pods, "Pod") }

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +35,6 @@ import (
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/registration"
 )
 
@@ -157,7 +155,7 @@ func (u *run) stopped(ctx context.Context) error {
 
 func (u *run) services(ctx context.Context) (err error) {
 	held, names := 0, []string{}
-	for _, s := range cluster.List(ctx, &err, u.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items {
+	for _, s := range cluster.Services(ctx, &err, u.Cluster.Kube) {
 		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil { // a class names another controller
 			continue
 		}
@@ -174,7 +172,7 @@ func (u *run) services(ctx context.Context) (err error) {
 	}
 	if held > 0 {
 		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it",
-			helpers.LoadBalancerCleanupFinalizer, english.Plural(held, "Service", ""))
+			helpers.LoadBalancerCleanupFinalizer, report.Count(held, "Service"))
 	}
 	return err
 }
@@ -244,7 +242,7 @@ func (u *run) others(ctx context.Context) error {
 }
 
 func (u *run) nodes(ctx context.Context) (err error) {
-	list := cluster.List(ctx, &err, u.Cluster.Kube.CoreV1().Nodes().List).Items
+	list := cluster.Nodes(ctx, &err, u.Cluster.Kube)
 	if err != nil {
 		return err
 	}
@@ -330,16 +328,16 @@ func (u *run) entry(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
 	cs := u.owner
-	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	uid, err := cluster.UID(ctx, u.Cluster.Kube)
 	if err != nil {
 		return
 	}
-	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	project, err := cs.Project(ctx)
 	if err != nil {
 		return
 	}
 	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
-	own := registration.Own(entries, string(ns.UID))
+	own := registration.Own(entries, uid)
 	if err != nil || own == nil {
 		return
 	}

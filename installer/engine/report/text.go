@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -33,6 +35,9 @@ func (s Style) Indented(first string, indent int, text string) string {
 	}
 	return b.String()
 }
+
+// Count is a number with its noun, such as 1 node or 2 nodes.
+func Count(n int, noun string) string { return english.Plural(n, noun, "") }
 
 // Table is text in aligned columns, as kubectl prints it.
 type Table struct {

@@ -41,6 +41,25 @@ func ListOf[L any](ctx context.Context, failed *error, o metav1.ListOptions, lis
 	return new(L)
 }
 
+// Nodes returns all Nodes; see List.
+func Nodes(ctx context.Context, failed *error, kube kubernetes.Interface) []corev1.Node {
+	return List(ctx, failed, kube.CoreV1().Nodes().List).Items
+}
+
+// Services returns the Services of all namespaces; see List.
+func Services(ctx context.Context, failed *error, kube kubernetes.Interface) []corev1.Service {
+	return List(ctx, failed, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+}
+
+// UID returns the UID of namespace kube-system, which identifies a cluster.
+func UID(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack: %w", metav1.NamespaceSystem, err)
+	}
+	return string(ns.UID), nil
+}
+
 // AtOnce bounds the calls of one Each.
 const AtOnce = 8
 
@@ -92,14 +111,11 @@ func IDs(ctx context.Context, kube kubernetes.Interface, config *cloudstack.Conf
 	flag, _ := Argument(words, "cluster-id")
 	name, _ := Argument(words, "cluster-name")
 	id := provider.ClusterID(flag, config.ClusterID, name, "")
+	var err error
 	if id == "" {
-		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w", metav1.NamespaceSystem, err)
-		}
-		id = string(ns.UID)
+		id, err = UID(ctx, kube)
 	}
-	return append([]string{id}, config.FormerClusterIDs...), nil
+	return append([]string{id}, config.FormerClusterIDs...), err
 }
 
 // NamespaceLabels returns the labels of all namespaces, by name.

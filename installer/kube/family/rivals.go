@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/lease"
@@ -42,8 +42,8 @@ func read(ctx context.Context, kube kubernetes.Interface) (e *Evidence, err erro
 	e = &Evidence{}
 	e.Workloads, err = cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
 	e.Pods = cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
-	e.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
-	e.Services = cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	e.Nodes = cluster.Nodes(ctx, &err, kube)
+	e.Services = cluster.Services(ctx, &err, kube)
 	e.Leases = cluster.List(ctx, &err, kube.CoordinationV1().Leases(metav1.NamespaceSystem).List).Items
 	return e, err
 }
@@ -104,7 +104,7 @@ func (e *Evidence) Rivals() (out []Rival) {
 			r.What, r.Fix = "serves Services without a class, image "+p.Image, fixBalancer
 			out = append(out, r)
 		case p.Family != "":
-			r.What, r.Fix = fmt.Sprintf("%s, image %s", english.Plural(int(p.Wanted), "Pod", ""), p.Image), fixProvider
+			r.What, r.Fix = fmt.Sprintf("%s, image %s", report.Count(int(p.Wanted), "Pod"), p.Image), fixProvider
 			if !p.Family.Replaceable() {
 				r.Fix = "if it is not needed: `" + p.Deletion() + "`"
 			}

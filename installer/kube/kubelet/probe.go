@@ -6,6 +6,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	_ "embed" // the Pod
 	"fmt"
 	"strings"
 	"time"
@@ -15,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// DefaultProbeImage contains the programs that probeScript needs.
+// DefaultProbeImage contains the programs that the script of probe.yaml needs.
 const DefaultProbeImage = "docker.io/library/busybox:1.37"
 
 // ProbeOptions are the settings of probe Pods, which run on nodes whose kubelet's flags cannot be found otherwise.
@@ -29,47 +31,25 @@ type ProbeOptions struct {
 	Clock clock.Clock // nil means the real clock
 }
 
-// probeScript reads the command line of the process named kubelet and writes the relevant flag to the termination
-// message, which the Pod's status shows. Every user may read /proc/PID/cmdline, so the Pod needs hostPID but no
-// privileges.
-const probeScript = `found=no
-for p in /proc/[0-9]*; do
-  [ "$(cat $p/comm 2>/dev/null)" = kubelet ] || continue
-  found=yes
-  tr '\000' '\n' <$p/cmdline | grep -A1 -E '^--?cloud-provider(=|$)' >>/dev/termination-log
-done
-echo "kubelet found: $found" >>/dev/termination-log`
-
 const (
 	sourceProbe = "probe Pod"
 	probePrefix = "csccm-kubelet-probe-"
-	probeLimit  = 60 * time.Second // for one Pod, including the image pull
+	probeLimit  = 60 * time.Second // for one Pod, including the image pull; probe.yaml has the same
 	probePoll   = 500 * time.Millisecond
-	nobody      = int64(65534)
 )
+
+//go:embed probe.yaml
+var probeManifest []byte
 
 // probePod returns the probe Pod for one node.
 func probePod(namespace, node, image string) *corev1.Pod {
-	no, yes, user, seconds, zero := false, true, nobody, int64(probeLimit/time.Second), int64(0)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: probePrefix + rand.String(8), Namespace: namespace,
-			Labels: map[string]string{"app.kubernetes.io/name": "csccm-kubelet-probe", "app.kubernetes.io/managed-by": "csccm"},
-		},
-		Spec: corev1.PodSpec{
-			NodeName: node, HostPID: true, RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds,
-			TerminationGracePeriodSeconds: &zero, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{
-				Name: "probe", Image: image, Command: []string{"sh", "-c", probeScript},
-				SecurityContext: &corev1.SecurityContext{
-					RunAsUser: &user, RunAsGroup: &user, RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-			}},
-		},
+	pod := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict(probeManifest, pod); err != nil {
+		panic(err) // tests read it
 	}
+	pod.Namespace, pod.Name, pod.Spec.NodeName = namespace, probePrefix+rand.String(8), node
+	pod.Spec.Containers[0].Image = image
+	return pod
 }
 
 // probe runs one Pod and deletes it, even if ctx ends before the Pod.
@@ -123,7 +103,7 @@ func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	return unreadable.at(sourceProbe, "it failed: "+why), pod.Status.Phase == corev1.PodFailed
 }
 
-// parseProbe parses the output of probeScript: the flag in either of its forms. A missing --cloud-provider means that the
+// parseProbe parses the output of the script: the flag in either of its forms. A missing --cloud-provider means that the
 // kubelet runs without a cloud provider.
 func parseProbe(text string) Evidence {
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -110,6 +110,7 @@ func TestProbePodIsHarmless(t *testing.T) {
 	p := probePod("kube-system", "n", "busybox:1")
 	require.Equal(t, "n", p.Spec.NodeName)
 	require.True(t, p.Spec.HostPID)
+	require.InDelta(t, probeLimit.Seconds(), *p.Spec.ActiveDeadlineSeconds, 0)
 	require.False(t, p.Spec.HostNetwork)
 	require.Empty(t, p.Spec.Volumes)
 	require.False(t, *p.Spec.AutomountServiceAccountToken)
@@ -127,7 +128,7 @@ func TestProbeScript(t *testing.T) {
 		t.Skip("no sh")
 	}
 	dir := t.TempDir()
-	script := strings.NewReplacer("/proc/", dir+"/proc/", "/dev/termination-log", dir+"/log").Replace(probeScript)
+	script := strings.NewReplacer("/proc/", dir+"/proc/", "/dev/termination-log", dir+"/log").Replace(probePod("", "", "").Spec.Containers[0].Command[2])
 	setup := "mkdir -p " + dir + "/proc/1 " + dir + "/proc/77 && echo init >" + dir + "/proc/1/comm && echo kubelet >" + dir + "/proc/77/comm && " +
 		`printf '/usr/bin/kubelet\000--kubeconfig=/etc/secret-canary\000--cloud-provider\000external\000--node-ip=10.0.0.1\000--v=2\000' >` + dir + "/proc/77/cmdline\n"
 	out, err := exec.CommandContext(t.Context(), sh, "-c", setup+script+"\ncat "+dir+"/log").CombinedOutput() // #nosec G204 -- the script under test
