@@ -4,8 +4,13 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -20,17 +25,15 @@ import (
 // next run completes and makes nothing twice.
 func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
-	died := errors.New("the program is dead")
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
 		e := newEnv(t)
-		revive, completed := dieAfter(e.Kube, n, died)
+		run := (&life{n: n}).bound(e.Kube)
 		err := e.installer(t, e.keys(t)).Run(t.Context())
-		if completed() {
+		if !run.ended() {
 			require.NoError(t, err)
 			require.Greater(t, n, 3, "writes of an install")
 			return true
 		}
-		revive()
 		e.install(t, e.keys(t))
 		require.Equal(t, 3, e.initialised(t))
 		require.Equal(t, "deployed", e.Releases.Release().Status)
@@ -50,25 +53,69 @@ func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 	}
 }
 
-// dieAfter has every write after the n-th fail, until revive. The n-th happens, and nobody learns of it.
-func dieAfter(kube *fakekube.Clientset, n int, died error) (revive func(), completed func() bool) {
-	var mu sync.Mutex // the fake controller calls beside the installer
-	writes, dead := 0, false
+// life is that of a run of csccm. It ends with the n-th write to the cluster or to CloudStack, which happens, and all later
+// calls fail, until it is revived; 0 never ends.
+type life struct {
+	n int
+
+	mu     sync.Mutex // the fake controller calls beside the installer
+	writes int
+	dead   bool
+}
+
+var errDead = errors.New("the program is dead")
+
+// goesOn reports whether a call goes on.
+func (l *life) goesOn(write bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return false
+	}
+	if write {
+		l.writes++
+		l.dead = l.writes == l.n
+	}
+	return true
+}
+
+// ended reports whether it has ended, and revives it.
+func (l *life) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.dead
+	l.dead, l.n = false, 0
+	return was
+}
+
+// bound ends with the calls to a cluster.
+func (l *life) bound(kube *fakekube.Clientset) *life {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		controller := a.GetVerb() == "update" && a.GetResource().Resource == "nodes" // the installer patches them
-		if controller || !dead && (a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch") {
+		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" { // the controller; the installer patches them
 			return false, nil, nil
 		}
-		if writes++; writes >= n {
-			dead = true
-		}
-		if dead && writes > n {
-			return true, nil, died
+		reads := a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch"
+		if !l.goesOn(!reads) {
+			return true, nil, errDead
 		}
 		return false, nil, nil
 	})
-	return func() { mu.Lock(); defer mu.Unlock(); dead, writes = false, -1<<30 },
-		func() bool { mu.Lock(); defer mu.Unlock(); return !dead }
+	return l
+}
+
+// cloud ends with the calls to CloudStack.
+func (l *life) cloud(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		form, _ := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
+		reads := regexp.MustCompile("^(list|query|get|log)").MatchString(form.Get("command"))
+		if !l.goesOn(!reads) {
+			panic(http.ErrAbortHandler) // the connection ends
+		}
+		api.ServeHTTP(w, r)
+	})
 }

@@ -40,6 +40,7 @@ import (
 type env struct {
 	*testenv.Env
 	cloud *testenv.Cloud
+	life  *life             // of the run, where calls go through it
 	vms   map[string]string // ids by name
 
 	mu      sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -36,6 +38,10 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 	e = newEnvOf(t, nil, testenv.Owner)
 	var s *leftby.State
 	e.cloud, s = testenv.Left(t, state)
+	e.life = (&life{}).bound(e.Kube)
+	api := httptest.NewServer(e.life.cloud(e.cloud.Handler()))
+	t.Cleanup(api.Close)
+	e.cloud.URL = api.URL + "/client/api"
 	objects := old
 	for i := range s.Kubernetes.Services {
 		objects = append(objects, &s.Kubernetes.Services[i])
@@ -164,11 +170,14 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
-// Whatever write to the cluster is the last one of an install that takes over, whoever ends first, the next run completes, and so does
-// the way back: a controller works then, and the rules are those that were.
+// Whatever write to the cluster or to CloudStack is the last one of an install that takes over, whoever ends first, the next run
+// completes, and so does the way back: a controller works then, and rules and addresses are those that were.
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
-	died := errors.New("the program is dead")
+	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	e.install(t, e.taking(t))
+	handedOver := e.marked(t)
+	require.NotEmpty(t, handedOver)
 	for _, electing := range []string{"true", "false"} {
 		for _, undone := range []bool{false, true} {
 			t.Run(fmt.Sprintf("electing %s, undone %t", electing, undone), func(t *testing.T) {
@@ -178,27 +187,41 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 					old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=" + electing
 					e, _ := takenEnv(t, leftby.Apache, objects...)
 					before := e.rules(t)
-					revive, completed := dieAfter(e.Kube, n, died)
+					e.life.n = n
 					err := e.installer(t, e.taking(t)).Run(t.Context())
-					if completed() {
+					if !e.life.ended() {
 						require.NoError(t, err)
-						require.Greater(t, n, 4, "writes of a takeover")
+						require.Greater(t, n, 4+len(handedOver), "writes of a takeover")
 						return true
 					}
-					revive()
 					if undone {
 						e.requireWorks(t, e.undo(t))
+						require.Empty(t, e.marked(t))
 						return false
 					}
 					e.install(t, e.taking(t))
 					requireKept(t, before, e.rules(t))
 					e.requireStopped(t)
+					require.Equal(t, handedOver, e.marked(t))
 					require.Equal(t, "deployed", e.Releases.Release().Status)
 					return false
 				})
 			})
 		}
 	}
+}
+
+// marked are the addresses that csccm releases with their Services.
+func (e *env) marked(t *testing.T) (out []string) {
+	t.Helper()
+	list, err := e.cloud.Client(t, leftby.Account).ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
+	require.NoError(t, err)
+	for i := range list {
+		if list[i].Tags[plan.TagAllocatedBy] == plan.ManagedBy {
+			out = append(out, list[i].Address)
+		}
+	}
+	return out
 }
 
 // undo is csccm takeover --undo.
