@@ -32,7 +32,7 @@ RACE := CGO_ENABLED=1 $(GOTEST) -race
 
 # The packages that run goroutines. The others link the libraries of Helm and kubectl, which take longer to compile for the
 # race detector than to test: "make test-all".
-CONCURRENT := ./pkg/... ./installer/check/inspect ./installer/cloud/cloudapi ./installer/engine/prompt
+CONCURRENT := ./pkg/... ./installer/check/inspect ./installer/cloud/cloudapi ./installer/prompt
 CONCURRENT_HELPERS := ./traffic ./cloud/proxy
 
 BINARIES := cloudstack-ccm csccm cloudstack-sim

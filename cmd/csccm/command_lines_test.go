@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 

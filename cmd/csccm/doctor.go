@@ -20,9 +20,9 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/commands/explain"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/status"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // exitToDo is plan's exit code with --detailed-exitcode when something is to do. Elsewhere 2 means usage, which is 1 then.

@@ -76,7 +76,7 @@ func TestOnlyTheEngineAsksForConsent(t *testing.T) {
 	var asked []string
 	for path, file := range source.Files(t, ".", "../../installer") {
 		ast.Inspect(file, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && id.Name == "YesNo" && !strings.Contains(path, "/engine/prompt/") {
+			if id, ok := n.(*ast.Ident); ok && id.Name == "YesNo" && !strings.Contains(path, "/prompt/") {
 				asked = append(asked, path)
 			}
 			return true

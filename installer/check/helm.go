@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Deployed returns the revision that is deployed; nil without one.

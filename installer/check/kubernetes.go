@@ -17,7 +17,7 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/pkg/version"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/pkg/version"
 )

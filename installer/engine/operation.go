@@ -8,12 +8,9 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
-	"k8s.io/utils/clock"
-
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Operation is a change that a command is about to make: a plan that can be shown, and the steps that carry it out.
@@ -135,22 +132,4 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 		err = report.Declined("nothing was changed")
 	}
 	return err
-}
-
-// Poll calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed: then
-// inTime is false.
-func Poll(ctx context.Context, c clock.Clock, interval, limit time.Duration, done func() (bool, error)) (inTime bool, err error) {
-	deadline := c.After(limit)
-	for {
-		if ok, err := done(); ok || err != nil {
-			return ok, err
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-deadline:
-			return false, nil
-		case <-c.After(interval):
-		}
-	}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/redact"
 	"github.com/csccm/csccm/pkg/version"
 )

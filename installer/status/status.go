@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )

@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -104,7 +105,7 @@ func (e *Executor) one(ctx context.Context, name string) error {
 // Await waits until the node is initialised.
 func (e *Executor) Await(ctx context.Context, name string) error {
 	limit, missing := cmp.Or(e.PerNode, DefaultPerNode), ""
-	inTime, err := engine.Poll(ctx, e.Clock, pollInterval, limit, func() (bool, error) {
+	inTime, err := poll.Until(ctx, e.Clock, pollInterval, limit, func() (bool, error) {
 		n, err := e.Cluster.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

@@ -14,8 +14,8 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/node"
 )
 

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/node"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/prompt"
 )
 
 // Run puts csccm's controller in the place of another provider's, or goes back.

@@ -21,19 +21,20 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 const (
 	leaderTimeout = time.Minute
 	stopTimeout   = 2 * time.Minute
-	poll          = 250 * time.Millisecond
+	interval      = 250 * time.Millisecond
 )
 
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
@@ -268,7 +269,7 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	t.Progress.Step("Waiting for the new controller to lead")
 	holder := ""
-	leads, err := engine.Poll(ctx, t.Clock, poll, leaderTimeout, func() (bool, error) {
+	leads, err := poll.Until(ctx, t.Clock, interval, leaderTimeout, func() (bool, error) {
 		l, err := lease.Get(ctx, t.Cluster.Kube, name)
 		age, lasts, held := lease.Age(l, t.Clock)
 		holder = lease.Holder(l)
@@ -324,7 +325,7 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 		return err
 	}
 	// Without an election only a Pod that is ready tells that it works.
-	ready, err := engine.Poll(ctx, t.Clock, poll, stopTimeout, func() (bool, error) {
+	ready, err := poll.Until(ctx, t.Clock, interval, stopTimeout, func() (bool, error) {
 		f, err := family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace)
 		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
 	})

@@ -18,8 +18,8 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"

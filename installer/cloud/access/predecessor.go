@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // OfPredecessor reads the cloud-config of the first predecessor that has one: in the Secrets that it mounts, then in

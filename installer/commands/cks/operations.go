@@ -18,7 +18,8 @@ import (
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -306,7 +307,7 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
 		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(left), "Service"))
 		t.Note("delete Services %s", strings.Join(names, ", "))
-		inTime, err := engine.Poll(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
+		inTime, err := poll.Until(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
 			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {
 				failed := r.Kube.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{})
 				if failed != nil && !apierrors.IsNotFound(failed) {

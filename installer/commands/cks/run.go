@@ -15,7 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -269,7 +270,7 @@ const pollInterval = 2 * time.Second
 func (t *task) follow(ctx context.Context) error {
 	p := t.plan
 	var k *cloudapi.KubernetesCluster
-	_, err := engine.Poll(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
+	_, err := poll.Until(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
 		var job *cloudstack.Job
 		if p.Job != "" {
 			job, err = t.API.QueryJob(ctx, p.Job)

@@ -17,7 +17,8 @@ import (
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -114,7 +115,7 @@ const isoReady = "Ready"
 func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 	same func(cloudapi.KubernetesVersion) bool) error {
 	said := ""
-	_, err := engine.Poll(ctx, s.Clock, pollInterval, math.MaxInt64, func() (bool, error) {
+	_, err := poll.Until(ctx, s.Clock, pollInterval, math.MaxInt64, func() (bool, error) {
 		all, err := s.API.ListKubernetesVersions(ctx, zoneID)
 		if err != nil {
 			return false, explain("look at the ISO", err)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/service/reasons"

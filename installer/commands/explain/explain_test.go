@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/service/reasons"
 	"github.com/csccm/csccm/pkg/testenv/golden"
 )

@@ -22,13 +22,14 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -355,7 +356,7 @@ const settleTime = 5 * time.Minute
 // it is about to do.
 func (r *run) settleServices(ctx context.Context) error {
 	begun, waiting := false, 0
-	_, err := engine.Poll(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
+	_, err := poll.Until(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
 		var err error
 		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube))
 		left := 0
@@ -398,7 +399,7 @@ const (
 func awaitLeader(ctx context.Context, env *inspect.Env, run checker, skip []string, p *report.Progress) (open *check.Result, err error) {
 	const code = "CCM-002"
 	waited := false
-	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
+	_, err = poll.Until(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
 		r := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
 		open = check.Find(r.Checks, func(c *check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
 		if open != nil && !waited {

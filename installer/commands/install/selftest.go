@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/selftest"
 )
@@ -125,13 +125,13 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 	err := r.removePod(ctx, pod.Name, testTime) // of a run that was killed, or of helm test
 	if err == nil {
 		// The account of a new namespace is made a moment after it.
-		_, _ = engine.Poll(ctx, r.Clock, testPoll, accountTime, func() (bool, error) {
+		_, _ = poll.Until(ctx, r.Clock, testPoll, accountTime, func() (bool, error) {
 			_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
 			return !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "service account"), nil
 		})
 	}
 	if err == nil {
-		inTime, err = engine.Poll(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
+		inTime, err = poll.Until(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
 			ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
 			why = cluster.PodWaits(ended)
 			return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, err
@@ -148,7 +148,7 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 
 // removePod deletes a Pod and waits until it is gone. One on a node that is down stays until the node is back.
 func (r *run) removePod(ctx context.Context, name string, limit time.Duration) error {
-	inTime, err := engine.Poll(ctx, r.Clock, testPoll, limit, func() (bool, error) {
+	inTime, err := poll.Until(ctx, r.Clock, testPoll, limit, func() (bool, error) {
 		err := r.Cluster.Kube.CoreV1().Pods(r.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil

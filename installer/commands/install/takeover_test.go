@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/access"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/commands/install"
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
 )
 

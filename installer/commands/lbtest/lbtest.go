@@ -17,8 +17,8 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/echo"
 )
 
@@ -35,7 +35,7 @@ const (
 	podTime            = 2 * time.Minute
 	askTime            = time.Minute
 	removalTime        = 3 * time.Minute
-	poll               = 500 * time.Millisecond
+	interval           = 500 * time.Millisecond
 )
 
 // Options of a test.

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/echo"
 	"github.com/csccm/csccm/pkg/service"
@@ -46,7 +46,7 @@ func (t *Tester) meta(name string) metav1.ObjectMeta {
 // wait polls until why is empty; why says what it waits for.
 func (t *Tester) wait(ctx context.Context, limit time.Duration, look func(context.Context) (why string, err error)) error {
 	said, why := "", ""
-	inTime, err := engine.Poll(ctx, t.Clock, poll, limit, func() (_ bool, err error) {
+	inTime, err := poll.Until(ctx, t.Clock, interval, limit, func() (_ bool, err error) {
 		if why, err = look(ctx); err == nil && why != said && why != "" {
 			said = why
 			t.Progress.Info("%s", why)

@@ -13,9 +13,9 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // BeforeAnnotation keeps on a Service the names that its rules had.

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.

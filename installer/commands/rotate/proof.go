@@ -12,9 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 )
 
 const (
@@ -126,7 +126,7 @@ func (r *run) proven(ctx context.Context) error {
 // say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
 func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string, fresh bool) (inTime bool, err error) {
 	var refused error
-	inTime, err = engine.Poll(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
+	inTime, err = poll.Until(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
 		pods, err := r.pods(ctx)
 		said := 0
 		for i := range pods {

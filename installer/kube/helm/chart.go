@@ -28,8 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/diff"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/version"
 )
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/poll"
 )
 
 // DefaultProbeImage contains the programs that the script of probe.yaml needs.
@@ -61,7 +61,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	}
 	defer removeProbe(ctx, c.Kube, pod)
 	var a Evidence
-	ended, err := engine.Poll(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit, func() (ended bool, err error) {
+	ended, err := poll.Until(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit, func() (ended bool, err error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, c.Explain(err)

@@ -23,8 +23,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Name is the name of a lease.
@@ -130,7 +130,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 // refuseAnother is an error where another csccm renews the lease. That is seen here: the holder's clock need not be ours.
 func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) error {
 	var first *coordinationv1.Lease
-	_, err := engine.Poll(ctx, c, pollInterval, missed, func() (bool, error) {
+	_, err := poll.Until(ctx, c, pollInterval, missed, func() (bool, error) {
 		l, err := Get(ctx, kube, name)
 		switch {
 		case err != nil:
@@ -169,7 +169,7 @@ func (h *hold) outlast(ctx context.Context, ended []string) error {
 		return nil
 	}
 	until := h.since.Add(time.Duration(ptr.Deref(h.before.LeaseDurationSeconds, 0)) * time.Second)
-	_, err := engine.Poll(ctx, h.clock, pollInterval, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
+	_, err := poll.Until(ctx, h.clock, pollInterval, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
 	return err
 }
 

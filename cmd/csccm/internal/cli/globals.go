@@ -21,10 +21,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 

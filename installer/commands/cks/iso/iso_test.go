@@ -23,9 +23,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/node"
 )
 

@@ -15,7 +15,7 @@ import (
 	surveyterminal "github.com/AlecAivazis/survey/v2/terminal"
 	"golang.org/x/term"
 
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Question is one thing to ask: for a line of text, unless it says otherwise.

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // NewLines makes a Prompter that writes each question as a line to out and

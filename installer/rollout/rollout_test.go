@@ -17,9 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 )
 

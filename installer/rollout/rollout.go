@@ -24,14 +24,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/poll"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Times of the wait for the controller's Pods.
 const (
 	DefaultTimeout = 5 * time.Minute
-	poll           = 500 * time.Millisecond
+	interval       = 500 * time.Millisecond
 	// settleTime is how long to wait for Pods that cannot be scheduled while
 	// another Pod works, as with more replicas than nodes in a small cluster.
 	settleTime = 10 * time.Second
@@ -51,7 +52,7 @@ func Wait(ctx context.Context, e *engine.Env) error {
 	var o *cluster.Workload
 	var s state
 	said, stuckSince, hopelessSince := "", e.Clock.Now(), e.Clock.Now()
-	inTime, err := engine.Poll(ctx, e.Clock, poll, limit, func() (bool, error) {
+	inTime, err := poll.Until(ctx, e.Clock, interval, limit, func() (bool, error) {
 		found, pods, err := Read(ctx, e)
 		if err != nil {
 			return false, err
@@ -94,7 +95,7 @@ func Wait(ctx context.Context, e *engine.Env) error {
 // AwaitEnd waits until the last Pod of a workload is gone, which is in a namespace and has labels.
 func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o metav1.ListOptions) error {
 	var left []corev1.Pod
-	ended, err := engine.Poll(ctx, e.Clock, poll, endTimeout, func() (_ bool, err error) {
+	ended, err := poll.Until(ctx, e.Clock, interval, endTimeout, func() (_ bool, err error) {
 		left = cluster.ListOf(ctx, &err, o, e.Cluster.Kube.CoreV1().Pods(namespace).List).Items
 		return len(left) == 0, err
 	})
