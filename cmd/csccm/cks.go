@@ -137,9 +137,9 @@ var oneCluster = cli.OneArgument("name or id of a cluster")
 // cksListing completes a command that shows what read returns.
 func cksListing[T interface {
 	Write(w io.Writer, style report.Style) error
-}](g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(context.Context, *cks.Service) (T, error)) *cobra.Command {
+}](g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(*cks.Service, context.Context) (T, error)) *cobra.Command {
 	return cksCommand(g, cmd, 0, o, "", nil, func(ctx context.Context, s *cks.Service, _ []string) error {
-		l, err := read(ctx, s)
+		l, err := read(s, ctx)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 	return cksListing(g, &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
-	}, nil, func(ctx context.Context, s *cks.Service) (*cks.ClusterList, error) { return s.List(ctx) })
+	}, nil, (*cks.Service).List)
 }
 
 func newCKSShowCommand(g *cli.Globals) *cobra.Command {
@@ -379,9 +379,7 @@ func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 
 func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	cmd, file := group("cni", "Manage configurations of network plugins (CloudStack 4.21)"), ""
-	cmd.AddCommand(cksListing(g, &cobra.Command{Use: "list", Short: "List the CNI configurations"}, nil, func(ctx context.Context, s *cks.Service) (*cks.CNIList, error) {
-		return s.CNIConfigs(ctx)
-	}))
+	cmd.AddCommand(cksListing(g, &cobra.Command{Use: "list", Short: "List the CNI configurations"}, nil, (*cks.Service).CNIConfigs))
 	add := cksCommand(g, &cobra.Command{
 		Use: "add NAME", Short: "Register a file with cloud-config user data as a CNI configuration", Args: cli.OneArgument("name of the configuration"),
 	}, cli.FlagJournal|cli.FlagDryRun, nil, "", func(context.Context) error {
@@ -404,7 +402,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	list := cksListing(g, &cobra.Command{
 		Use:   "versions",
 		Short: "List and manage the Kubernetes versions of CloudStack",
-	}, o, func(ctx context.Context, s *cks.Service) (*cks.VersionList, error) { return s.Versions(ctx, o.Zone) })
+	}, o, func(s *cks.Service, ctx context.Context) (*cks.VersionList, error) { return s.Versions(ctx, o.Zone) })
 
 	const has = cli.FlagJournal | cli.FlagDryRun
 	v, oneNumber := &cks.Options{}, cli.OneArgument("number of the version")
@@ -422,14 +420,17 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
 	for _, c := range []struct {
 		name, short string
-		do          func(ctx context.Context, s *cks.Service, name string) error
+		do          func(s *cks.Service, ctx context.Context, name string) error
 	}{
-		{"enable", "Allow a version for new clusters and upgrades (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.SetVersion(ctx, name, true) }},
-		{"disable", "Keep new clusters from a version (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.SetVersion(ctx, name, false) }},
-		{"delete", "Delete a version with its ISO (administrators)", func(ctx context.Context, s *cks.Service, name string) error { return s.DeleteVersion(ctx, name) }},
+		{"enable", "Allow a version for new clusters and upgrades (administrators)", (*cks.Service).EnableVersion},
+		{"disable", "Keep new clusters from a version (administrators)", (*cks.Service).DisableVersion},
+		{"delete", "Delete a version with its ISO (administrators)", (*cks.Service).DeleteVersion},
 	} {
-		cmd := &cobra.Command{Use: c.name + " NAME", Short: c.short, Args: cli.OneArgument("name, number or id of the version")}
-		list.AddCommand(cksCommand(g, cmd, has, nil, cks.Versions, nil, func(ctx context.Context, s *cks.Service, args []string) error { return c.do(ctx, s, args[0]) }))
+		cmd := &cobra.Command{
+			Use: c.name + " NAME", Short: c.short, Args: cli.OneArgument("name, number or id of the version"),
+		}
+		do := func(ctx context.Context, s *cks.Service, args []string) error { return c.do(s, ctx, args[0]) }
+		list.AddCommand(cksCommand(g, cmd, has, nil, cks.Versions, nil, do))
 	}
 	return list
 }

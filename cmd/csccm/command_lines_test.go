@@ -98,7 +98,7 @@ func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^changing '\{(.*?)\}'`).FindAllStringSubmatch(string(text), -1) {
 			for command := range strings.SplitSeq(m[1], ",") {
-				cmd, _, err := newRootCommand(cli.Streams{}).Find(strings.Fields(command))
+				cmd, _, err := rootCommand(cli.New(cli.Streams{})).Find(strings.Fields(command))
 				require.NoError(t, err)
 				ways[strings.TrimPrefix(cmd.CommandPath(), "csccm ")] = strings.TrimSuffix(filepath.Base(file), ".txtar")
 			}

@@ -29,7 +29,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 }
 
 func allCommands() []*cobra.Command {
-	return everyCommand(newRootCommand(cli.Streams{Getenv: environment()}))
+	return everyCommand(rootCommand(cli.New(cli.Streams{Getenv: environment()})))
 }
 
 // valueOf is a value that a flag of a type takes; "x" where the type is not named.
@@ -88,7 +88,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 	commands, err := pages.Commands(all, "csccm")
 	require.NoError(t, err)
 	require.Greater(t, len(commands), 50)
-	root := newRootCommand(cli.Streams{})
+	root := rootCommand(cli.New(cli.Streams{}))
 	for _, c := range commands {
 		if problem := c.Problem(root); problem != "" {
 			t.Error(problem)
@@ -149,7 +149,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 	}
 	for _, r := range rights.Table() {
 		for _, name := range r.Commands {
-			cmd, _, err := newRootCommand(cli.Streams{}).Find([]string{name})
+			cmd, _, err := rootCommand(cli.New(cli.Streams{})).Find([]string{name})
 			require.NoError(t, err)
 			require.Equal(t, name, cmd.Name())
 		}

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
 	"log"
 	"os"
@@ -80,11 +79,6 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 // silenceLibraryLogs keeps client-go's and Helm's own log lines off the
 // terminal: csccm says itself what matters.
 func silenceLibraryLogs() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	_ = flags.Set("alsologtostderr", "false")
-	_ = flags.Set("stderrthreshold", "FATAL")
+	klog.SetLogger(klog.Logger{})
 	log.SetOutput(io.Discard)
 }

@@ -12,5 +12,5 @@ import (
 )
 
 func init() {
-	manual.Exit(newRootCommand(cli.Stdio()), version.Version)
+	manual.Exit(rootCommand(cli.New(cli.Stdio())), version.Version)
 }

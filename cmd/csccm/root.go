@@ -26,9 +26,7 @@ import (
 //go:embed help
 var helpTexts embed.FS
 
-// newRootCommand makes the command tree. It makes no connection.
-func newRootCommand(s cli.Streams) *cobra.Command { return rootCommand(cli.New(s)) }
-
+// rootCommand makes the command tree. It makes no connection.
 func rootCommand(g *cli.Globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "csccm",

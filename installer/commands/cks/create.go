@@ -112,26 +112,24 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	}
 	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, n.ID
 	q.OfferingID, q.ControlOfferingID, q.WorkerOfferingID, q.EtcdOfferingID = o.all.ID, o.control.ID, o.worker.ID, o.etcd.ID
-	count := func(what string, is, asked int) {
-		c = c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
-	}
-	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID)
-	c = c.add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID)
-	count("control nodes", k.ControlNodes, t.ControlNodes)
-	count("workers", k.Size, t.Size)
-	count("etcd nodes", k.EtcdNodes, t.EtcdNodes)
-	c = append(c, o.changes(k)...)
-	c = c.add("offering of etcd nodes", k.EtcdOfferingName, o.etcd.Name, o.etcd.ID == "" || o.etcd.ID == k.EtcdOfferingID)
-	c = append(c, templates...)
-	c = c.add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID))
-	c = c.add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair)
-	c = c.add("CNI configuration", k.CNIConfigName, t.CNI, k.CNIConfigID == q.CNIConfigID)
-	c = c.add("hypervisor", "", q.Hypervisor, !isNew || q.Hypervisor == "")
-	c = c.add("AS number", "", strconv.Itoa(q.ASNumber), !isNew || q.ASNumber == 0)
-	c = c.add("registry", "", q.Registry.URL+", as "+q.Registry.Username, !isNew || q.Registry.URL == "")
-	c = c.add("CSI driver", "", "on", k.CSI || !t.EnableCSI)
-	c = c.add("control plane", "", t.ExternalLBAddress, !isNew || t.ExternalLBAddress == "")
-	c = c.add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
+
+	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID).
+		add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID).
+		count("control nodes", k.ControlNodes, t.ControlNodes).
+		count("workers", k.Size, t.Size).
+		count("etcd nodes", k.EtcdNodes, t.EtcdNodes)
+	c = append(c, o.changes(k)...).
+		add("offering of etcd nodes", k.EtcdOfferingName, o.etcd.Name, o.etcd.ID == "" || o.etcd.ID == k.EtcdOfferingID)
+	c = append(c, templates...).
+		add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID)).
+		add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair).
+		add("CNI configuration", k.CNIConfigName, t.CNI, k.CNIConfigID == q.CNIConfigID).
+		add("hypervisor", "", q.Hypervisor, !isNew || q.Hypervisor == "").
+		add("AS number", "", strconv.Itoa(q.ASNumber), !isNew || q.ASNumber == 0).
+		add("registry", "", q.Registry.URL+", as "+q.Registry.Username, !isNew || q.Registry.URL == "").
+		add("CSI driver", "", "on", k.CSI || !t.EnableCSI).
+		add("control plane", "", t.ExternalLBAddress, !isNew || t.ExternalLBAddress == "").
+		add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
 	return q, c, nil
 }
 

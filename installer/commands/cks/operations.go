@@ -227,6 +227,11 @@ func (c changes) add(what, from, to string, same bool) changes {
 	return append(c, Change{what, from, to})
 }
 
+// count adds a number that is asked for; 0 asks for none.
+func (c changes) count(what string, is, asked int) changes {
+	return c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
+}
+
 // offerings are those that were named; the others are empty.
 type offerings struct{ all, control, worker, etcd cloudapi.ServiceOffering }
 

@@ -153,21 +153,27 @@ func (s *Service) namedVersion(ctx context.Context, name string) (*cloudapi.Kube
 	return pick("version", "", name, all, namesOfVersion)
 }
 
-// SetVersion enables or disables a version for new clusters and upgrades.
-func (s *Service) SetVersion(ctx context.Context, name string, enabled bool) error {
+// EnableVersion enables a version for new clusters and upgrades.
+func (s *Service) EnableVersion(ctx context.Context, name string) error {
+	return s.setVersion(ctx, name, "enable", "Enabled")
+}
+
+// DisableVersion disables it.
+func (s *Service) DisableVersion(ctx context.Context, name string) error {
+	return s.setVersion(ctx, name, "disable", "Disabled")
+}
+
+func (s *Service) setVersion(ctx context.Context, name, verb, state string) error {
 	v, err := s.namedVersion(ctx, name)
 	if err != nil {
 		return err
 	}
-	verb, state := "disable", "Disabled"
-	if enabled {
-		verb, state = "enable", "Enabled"
-	}
 	p := s.plan(verb, "version", v.Name)
 	p.ID, p.State = v.ID, v.State
-	p.Changes = append(p.Changes, changes{}.add("state", v.State, state, v.State == state)...)
-	if len(p.Changes) == 0 {
+	if v.State == state {
 		p.Action, p.Done = ActionNone, true
+	} else {
+		p.Changes = changes{{"state", v.State, state}}
 	}
 	return s.call(ctx, p, "updateKubernetesSupportedVersion", cloudstack.Params{"id": v.ID, "state": state})
 }
