@@ -45,8 +45,7 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.Offer(func(ctx context.Context) (names []string, err error) {
 			history, err := helm.New(g.Kube, *g.Kube.Namespace, g.Debugf()).History(ctx, g.Release)
-			for i := range history {
-				r := &history[i]
+			for _, r := range history {
 				names = append(names, cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))
 			}
 			return names, err

@@ -56,8 +56,7 @@ func (p *Plan) Text(style report.Style) string {
 	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
 		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, report.Count(at.Nodes, "node"))
 	}
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for _, c := range p.Changes {
 		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))
 		for _, l := range c.Lines {
 			fmt.Fprintf(&b, "              %s\n", style.Marked(terminal.Line(l)))

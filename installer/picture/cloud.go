@@ -28,14 +28,12 @@ func (b *builder) addresses() {
 		}
 	}
 	ids := map[string]string{}
-	for i := range b.Addresses {
-		a := &b.Addresses[i]
+	for _, a := range b.Addresses {
 		ids[a.Address] = a.ID
 		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], "PublicIpAddress "+a.Address)
 	}
-	for i := range b.AllRules {
-		r := &b.AllRules[i]
-		use(r.PublicIPID, b.owner(r), "LoadBalancerRule "+r.Name)
+	for _, r := range b.AllRules {
+		use(r.PublicIPID, b.owner(&r), "LoadBalancerRule "+r.Name)
 	}
 	for i := range b.Forwards {
 		use(b.Forwards[i].PublicIPID, b.forwardOwner(&b.Forwards[i]), "")
@@ -45,8 +43,7 @@ func (b *builder) addresses() {
 			use(ids[in.IP], serviceID(svc.Namespace+"/"+svc.Name), "")
 		}
 	}
-	for i := range b.Addresses {
-		a := &b.Addresses[i]
+	for _, a := range b.Addresses {
 		services, shown := users[a.ID]
 		if !shown {
 			continue
@@ -78,9 +75,8 @@ func (b *builder) rules() {
 	for _, members := range b.members {
 		all += len(members)
 	}
-	for i := range b.AllRules {
-		r := &b.AllRules[i]
-		owner, count, members := b.owner(r), "", b.members[r.ID]
+	for _, r := range b.AllRules {
+		owner, count, members := b.owner(&r), "", b.members[r.ID]
 		if members != nil {
 			count = report.Count(len(members), "VM")
 		}
@@ -122,13 +118,12 @@ func (b *builder) toMachine(from, vm string) {
 
 // forwards shows port forwarding rules on addresses that are shown.
 func (b *builder) forwards() {
-	for i := range b.Forwards {
-		f := &b.Forwards[i]
+	for _, f := range b.Forwards {
 		ports := fmt.Sprint(f.StartPort)
 		if f.EndPort > f.StartPort {
 			ports += fmt.Sprintf("-%d", f.EndPort)
 		}
-		owner, port := b.forwardOwner(f), ports+"/"+strings.ToLower(f.Protocol)
+		owner, port := b.forwardOwner(&f), ports+"/"+strings.ToLower(f.Protocol)
 		o := b.served(owner, f.PublicIPID, f.State, port, model.Object{
 			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)), Label: "to " + f.VMName,
 			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),

@@ -45,8 +45,7 @@ func (b *builder) services() {
 			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
 			"UID", string(svc.UID), "Created", stamp(svc.CreationTimestamp))
 		b.serviceHealth(o, svc)
-		for i := range svc.Status.Conditions {
-			c := &svc.Status.Conditions[i]
+		for _, c := range svc.Status.Conditions {
 			o.Facts = append(o.Facts, model.Facts("Condition "+c.Type, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
 		}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
@@ -151,10 +150,9 @@ func (b *builder) nodes() {
 	for _, v := range b.Kubelets {
 		verdicts[v.Node] = v
 	}
-	for i := range b.Nodes {
-		n := &b.Nodes[i]
-		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(n)})
-		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
+	for _, n := range b.Nodes {
+		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(&n)})
+		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(&n)}
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = strings.ReplaceAll(string(v.Verdict), "-", " "), v.Reason()
 		}
@@ -171,10 +169,10 @@ func (b *builder) nodes() {
 		if !in.Ready {
 			worsen(o, model.HealthError, "the node is not ready")
 		}
-		if node.HasTaint(n) {
+		if node.HasTaint(&n) {
 			worsen(o, model.HealthPending, "the controller has not initialised the node yet")
 		}
-		if vm, known := b.VM(n); known {
+		if vm, known := b.VM(&n); known {
 			b.nodeOfVM[vm.ID] = o.ID
 			in.VMID, in.VMState, in.CloudStack = vm.ID, string(vm.State), vmAddresses(&vm)
 			b.link(o.ID, cloudID(model.KindVM, vm.ID), "")

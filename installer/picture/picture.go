@@ -145,8 +145,7 @@ const maxEntries = 200
 
 func (b *builder) checks() []model.Check {
 	var out []model.Check
-	for i := range b.Checks {
-		r := &b.Checks[i]
+	for _, r := range b.Checks {
 		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: string(r.Outcome), Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
 		if r.Outcome == check.Failed {
 			c.Status = "error"
@@ -163,16 +162,15 @@ func (b *builder) checks() []model.Check {
 func (b *builder) timeline() []model.Entry {
 	var out []model.Entry
 	holders := map[string]string{} // by the lease
-	for i := range b.Leases {
-		if l := &b.Leases[i]; check.IsElection(l) && l.Spec.AcquireTime != nil {
+	for _, l := range b.Leases {
+		if check.IsElection(&l) && l.Spec.AcquireTime != nil {
 			entry := model.Entry{At: l.Spec.AcquireTime.UTC(), Kind: "leader", Reason: "LeaderElection", Message: *l.Spec.HolderIdentity + " became leader"}
 			out, holders[l.Name] = append(out, entry), entry.Message
 		}
 	}
-	for i := range b.Events {
-		e := &b.Events[i]
+	for _, e := range b.Events {
 		entry := model.Entry{
-			At: check.EventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
+			At: check.EventTime(&e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
 		}
 		about := e.InvolvedObject.Name
 		switch e.InvolvedObject.Kind {
@@ -218,8 +216,8 @@ func (b *builder) controller() *model.Controller {
 			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
 		}
 	}
-	for i := range b.Leases {
-		if l := &b.Leases[i]; check.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
+	for _, l := range b.Leases {
+		if check.IsElection(&l) && l.Spec.RenewTime.After(c.Renewed) {
 			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 		}
 	}
@@ -261,13 +259,12 @@ func newBuilder(p *Page) *builder {
 		members: members(p.Facts), next: check.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
 		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
-	for i := range p.Services {
-		svc := &p.Services[i]
-		if !service.Handles(svc) {
+	for _, svc := range p.Services {
+		if !service.Handles(&svc) {
 			continue
 		}
 		id := serviceID(svc.Namespace + "/" + svc.Name)
-		b.handled = append(b.handled, svc)
+		b.handled = append(b.handled, &svc)
 		b.owners[svc.Namespace+"/"+svc.Name] = id
 		if svc.UID != "" {
 			b.owners[string(svc.UID)], b.owners[lbplan.LBName(string(svc.UID))] = id, id
@@ -279,14 +276,13 @@ func newBuilder(p *Page) *builder {
 				b.recorded[f.ID] = serviceID(name)
 			}
 		}
-		for i := range planned.Actions {
-			if act := &planned.Actions[i]; act.Port != 0 && act.ItemID != "" {
+		for _, act := range planned.Actions {
+			if act.Port != 0 && act.ItemID != "" {
 				b.changes[act.ItemID] = act.Label()
 			}
 		}
 	}
-	for i := range p.Findings {
-		r := &p.Findings[i]
+	for _, r := range p.Findings {
 		if r.Outcome != check.Failed && r.Outcome != check.Warning {
 			continue
 		}

@@ -175,15 +175,14 @@ func Select(names []string) (Selection, error) {
 func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 	var concerned []*corev1.Service
 	missing := sets.New(s...)
-	for i := range all {
-		svc := &all[i]
+	for _, svc := range all {
 		name := svc.Namespace + "/" + svc.Name
 		named := missing.Has(name)
 		switch {
-		case !service.Handles(svc) && named:
+		case !service.Handles(&svc) && named:
 			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or it has a loadBalancerClass", name)
-		case service.Handles(svc) && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
-			concerned = append(concerned, svc)
+		case service.Handles(&svc) && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
+			concerned = append(concerned, &svc)
 		}
 		missing.Delete(name)
 	}

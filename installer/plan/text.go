@@ -66,9 +66,8 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	if s.Pending > 0 {
 		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", report.Count(s.Pending, "acquisition"))))
 	}
-	for i := range s.Actions {
-		a := &s.Actions[i]
-		b.WriteString(style.Indented("  "+style.Marked(a.Sign())+" ", 4, Text(a)))
+	for _, a := range s.Actions {
+		b.WriteString(style.Indented("  "+style.Marked(a.Sign())+" ", 4, Text(&a)))
 	}
 	for _, n := range s.Notices {
 		y := report.SymbolArrow

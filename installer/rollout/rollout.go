@@ -230,20 +230,19 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 		s.Problems = []string{o.Problem}
 	}
 	ending := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
 			continue
 		}
 		restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
 		})
-		if cluster.PodReady(p) && !restarted {
+		if cluster.PodReady(&p) && !restarted {
 			s.Ready = true
 			continue
 		}
 		s.Done = s.Done && !restarted
-		problem, unschedulable, failed := podProblem(p)
+		problem, unschedulable, failed := podProblem(&p)
 		problem = cmp.Or(missing[p.Name], problem)
 		if unschedulable {
 			s.Stuck++
@@ -252,7 +251,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 		s.Hopeless = s.Hopeless || missing[p.Name] != "" || lasting && !passing.MatchString(problem)
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
-			s.failing = p
+			s.failing = &p
 		}
 		s.GiveUp = s.GiveUp || failed
 	}
@@ -269,8 +268,7 @@ var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|res
 // missing returns what Pods that have not started mount and the cluster lacks. What may not be read is not named.
 func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {
 	core, out := e.Cluster.Kube.CoreV1(), map[string]string{}
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		if p.Status.Phase != corev1.PodPending || p.Spec.NodeName == "" {
 			continue
 		}
@@ -302,8 +300,7 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 	for _, c := range p.Status.Conditions {
 		unschedulable = unschedulable || c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	}
-	for i := range p.Status.ContainerStatuses {
-		c := &p.Status.ContainerStatuses[i]
+	for _, c := range p.Status.ContainerStatuses {
 		if c.State.Running != nil {
 			problem = "runs, but is not ready"
 			if c.RestartCount > 0 {

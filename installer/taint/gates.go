@@ -84,8 +84,8 @@ func unfinished(d *appsv1.Deployment) bool {
 func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 	for _, c := range changes {
 		var bound []string
-		for i := range f.Volumes {
-			if v := &f.Volumes[i]; v.Spec.NodeAffinity != nil && selects(v.Spec.NodeAffinity.Required, c) {
+		for _, v := range f.Volumes {
+			if v.Spec.NodeAffinity != nil && selects(v.Spec.NodeAffinity.Required, c) {
 				bound = append(bound, "PersistentVolume "+v.Name)
 			}
 		}
@@ -142,8 +142,8 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	if age, lasts, held := lease.Age(l, e.Clock); !ready || !held || age > 2*lasts {
 		f.add(gateController, "no Pod of the controller is ready and holds the lease: nothing would take the taint away")
 	}
-	for i := range deployments {
-		if d := &deployments[i]; unfinished(d) {
+	for _, d := range deployments {
+		if unfinished(&d) {
 			f.add(gateRollout, "Deployment %s/%s is rolling out", d.Namespace, d.Name)
 		}
 	}

@@ -134,20 +134,19 @@ func (p *Plan) AddTo(out *engine.Plan) {
 func NewPlan(f Facts) *Plan {
 	p := &Plan{skip: f.SkipGates}
 	var workers, controlPlane []string
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
+	for _, n := range f.Nodes {
 		if len(f.Only) > 0 && !slices.Contains(f.Only, n.Name) {
 			continue
 		}
-		it := Item{Name: n.Name, State: stateOf(n)}
+		it := Item{Name: n.Name, State: stateOf(&n)}
 		if len(f.Only) > 0 && it.State == StateDone {
 			it.State = StateNeeds
 		}
-		p.judge(f, n, &it)
+		p.judge(f, &n, &it)
 		p.Items = append(p.Items, it)
 		switch {
 		case it.State != StateNeeds:
-		case node.ControlPlane(n):
+		case node.ControlPlane(&n):
 			controlPlane = append(controlPlane, n.Name)
 		default:
 			workers = append(workers, n.Name)

@@ -76,13 +76,12 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 	if f.Cluster, err = gatherCluster(ctx, e, others.Own.Lease); err != nil {
 		return nil, err
 	}
-	for i := range others.Rivals {
-		r := &others.Rivals[i]
+	for _, r := range others.Rivals {
 		if r.Family == family.Balancer { // it does not write to nodes
 			f.Cluster.Warnings = append(f.Cluster.Warnings, r.String())
 			continue
 		}
-		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", r)
+		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", &r)
 	}
 	// Rules of the cluster's Services that still have names of older providers.
 	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {

@@ -158,8 +158,7 @@ func reach(d *plan.Desired, a *plan.Address, r *plan.Item) string {
 	open := anyone
 	if d.Firewall {
 		open = nil
-		for i := range a.Firewall {
-			f := &a.Firewall[i]
+		for _, f := range a.Firewall {
 			all, within := f.StartPort == 0 && f.EndPort == 0, f.StartPort <= r.StartPort && r.StartPort <= f.EndPort
 			if (f.Protocol == plan.ProtocolTCP || f.Protocol == "all") && (all || within) {
 				open = append(open, f.CIDRs...)
@@ -238,8 +237,8 @@ func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack
 // gone, and no other one that needs consent has come.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
-	for i := range c.rules.Items {
-		if it := &c.rules.Items[i]; it.Service == p.Service && it.Verdict != rules.VerdictSurplus {
+	for _, it := range c.rules.Items {
+		if it.Service == p.Service && it.Verdict != rules.VerdictSurplus {
 			p.Rules, p.Address = append(p.Rules, it.RuleID), it.PublicIP
 		}
 	}
@@ -273,9 +272,9 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 			}
 		}
 	}
-	for i := range c.rules.Steps {
-		if s := &c.rules.Steps[i]; s.Service == p.Service {
-			p.Changes = append(p.Changes, changeOf(s))
+	for _, s := range c.rules.Steps {
+		if s.Service == p.Service {
+			p.Changes = append(p.Changes, changeOf(&s))
 		}
 	}
 	for _, a := range preview.Actions {

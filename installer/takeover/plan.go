@@ -95,9 +95,8 @@ func (p *Plan) AddTo(out *engine.Plan) {
 			out.Add("End", p.Own.Workloads[i].String(), &p.Own.Workloads[i])
 		}
 	}
-	for i := range p.Predecessors {
-		old := &p.Predecessors[i]
-		out.Add(part, fmt.Sprintf("%s (%s, image %s), %d wanted", old, old.Family, old.Image, old.Wanted), old)
+	for _, old := range p.Predecessors {
+		out.Add(part, fmt.Sprintf("%s (%s, image %s), %d wanted", &old, old.Family, old.Image, old.Wanted), &old)
 	}
 	if p.Order != "" {
 		out.Add("Order", p.Why, p.Order)
@@ -105,8 +104,7 @@ func (p *Plan) AddTo(out *engine.Plan) {
 	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
 		out.Add("Value", name+"="+p.Values[name]+" keeps the form that the nodes have", nil)
 	}
-	for i := range p.Services {
-		s := &p.Services[i]
+	for _, s := range p.Services {
 		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), report.Count(len(s.Rules), "rule"), report.Count(len(s.Changes), "change"))
 		if p.Undo { // of the rules only those that get another name are known
 			text = s.Service + ": " + report.Count(len(s.Changes), "change")
@@ -121,7 +119,7 @@ func (p *Plan) AddTo(out *engine.Plan) {
 			}
 			lines = append(lines, "! "+d.Text)
 		}
-		out.Add("Service", text, s, append(lines, s.Changes...)...)
+		out.Add("Service", text, &s, append(lines, s.Changes...)...)
 	}
 	p.addAddresses(out)
 	out.Warnings = append(out.Warnings, p.Warnings...)
@@ -129,8 +127,7 @@ func (p *Plan) AddTo(out *engine.Plan) {
 
 // addAddresses says which addresses are released with their Services from now on, and which are not.
 func (p *Plan) addAddresses(out *engine.Plan) {
-	for i := range p.Addresses {
-		it := &p.Addresses[i]
+	for _, it := range p.Addresses {
 		text := it.String() + " stays allocated when the Service is deleted: "
 		switch {
 		case it.Verdict == addresses.Refused:
@@ -140,7 +137,7 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 		default:
 			text = it.String() + ", which the old controller acquired, is released with the Service from now on (--adopt-addresses no leaves it)"
 		}
-		out.Add("Address", text, it)
+		out.Add("Address", text, &it)
 	}
 	for _, a := range p.Adopted {
 		out.Add("Address", fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address, a.Tags[plan.TagService]), a.Address)
@@ -149,8 +146,8 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 
 // adopting returns the Services whose addresses only the old controller can have acquired.
 func (p *Plan) adopting() (services []string) {
-	for i := range p.Addresses {
-		if it := &p.Addresses[i]; it.Undoubted() {
+	for _, it := range p.Addresses {
+		if it.Undoubted() {
 			services = append(services, it.Service)
 		}
 	}
@@ -171,8 +168,8 @@ type ServicePlan struct {
 
 // needs returns the differences that need consent, with pins without those that an annotation prevents.
 func (s *ServicePlan) needs(pinned bool) (texts []string) {
-	for i := range s.Differences {
-		if d := &s.Differences[i]; d.Consent && (d.Pin == nil || !pinned) {
+	for _, d := range s.Differences {
+		if d.Consent && (d.Pin == nil || !pinned) {
 			texts = append(texts, d.Text)
 		}
 	}
@@ -192,8 +189,7 @@ func (s *ServicePlan) pins() map[string]string {
 
 // undecided returns the Services that need consent and have neither been accepted nor pinned, and what would change of them.
 func (p *Plan) undecided(o Options) (names, changes []string) {
-	for i := range p.Services {
-		s := &p.Services[i]
+	for _, s := range p.Services {
 		texts := s.needs(Named(o.Pin, s.Service))
 		if len(texts) == 0 || Named(o.Accept, s.Service) {
 			continue
@@ -268,8 +264,7 @@ func (p *Plan) openAddresses(cloud *addresses.Facts, services []corev1.Service, 
 func PlanOrder(c *family.Controllers) *Plan {
 	const oldFirst = "the old controller ends before csccm's starts: "
 	p := &Plan{Predecessors: c.Predecessors, Own: c.Own}
-	for i := range p.Predecessors {
-		old := &p.Predecessors[i]
+	for _, old := range p.Predecessors {
 		switch {
 		case p.Order == OldFirst:
 		case old.Wanted == 0:
@@ -279,20 +274,20 @@ func PlanOrder(c *family.Controllers) *Plan {
 		case old.Lease == nil:
 			p.Order, p.Why = OldFirst, oldFirst+old.String()+" elects no leader"
 		case *old.Lease != p.Own.Lease:
-			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, old, old.Lease, p.Own.Lease)
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, &old, old.Lease, p.Own.Lease)
 		case old.Port != "" && old.Port == p.Own.Port && p.Own.Ready == 0:
 			p.Order, p.Why = OldFirst, fmt.Sprintf("%sboth listen on port %s of the node (chart value securePort)", oldFirst, old.Port)
 		default:
 			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both use lease %s", old.Lease)
 		}
 	}
-	for i := range c.Rivals {
-		switch r := &c.Rivals[i]; {
+	for _, r := range c.Rivals {
+		switch {
 		case r.Family.Replaceable(): // a predecessor
 		case r.Family == family.Balancer:
 			p.Warnings = append(p.Warnings, r.String())
 		case p.Problem == nil:
-			p.Problem = report.Refused(r.Fix, "a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", r)
+			p.Problem = report.Refused(r.Fix, "a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", &r)
 		}
 	}
 	return p
@@ -302,11 +297,10 @@ func PlanOrder(c *family.Controllers) *Plan {
 // Cluster API finds its machines by provider ID.
 func values(f *Facts) map[string]string {
 	count := map[string]int{}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
+	for _, n := range f.Nodes {
 		scheme, _, _ := strings.Cut(n.Spec.ProviderID, ":")
 		count[scheme]++
-		vm, err := node.Match(f.VMs, n)
+		vm, err := node.Match(f.VMs, &n)
 		if err != nil {
 			continue
 		}
@@ -341,10 +335,10 @@ func PlanUndo(f *Facts) *Plan {
 	}
 	p.predecessors(f)
 	p.adopted(f)
-	for i := range p.Own.Workloads {
-		if own := &p.Own.Workloads[i]; !own.Helm {
+	for _, own := range p.Own.Workloads {
+		if !own.Helm {
 			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
-				"%s is of no Helm release: what applied it would start it again beside the old controller", own)
+				"%s is of no Helm release: what applied it would start it again beside the old controller", &own)
 		}
 	}
 	return p
@@ -407,11 +401,10 @@ func (p *Plan) adopted(f *Facts) {
 	for i := range p.Predecessors {
 		ids = append(ids, p.Predecessors[i].Adopted...)
 	}
-	for i := range f.Cloud.Addresses {
-		a := &f.Cloud.Addresses[i]
-		marked := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return addresses.Marked(a, &s) })
+	for _, a := range f.Cloud.Addresses {
+		marked := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return addresses.Marked(&a, &s) })
 		if marked && slices.Contains(ids, a.ID) {
-			p.Adopted = append(p.Adopted, a)
+			p.Adopted = append(p.Adopted, &a)
 		}
 	}
 }

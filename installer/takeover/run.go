@@ -187,8 +187,8 @@ func (t *Taker) swap(ctx context.Context) error {
 		if err := a.Apply(ctx, p.Steps); err != nil {
 			return err
 		}
-		for i := range p.Services {
-			if s := &p.Services[i]; len(s.back) > 0 {
+		for _, s := range p.Services {
+			if len(s.back) > 0 {
 				if err := rules.Annotate(ctx, t.Cluster.Kube, s.Service, s.back); err != nil && !apierrors.IsNotFound(err) {
 					return err
 				}
@@ -200,14 +200,13 @@ func (t *Taker) swap(ctx context.Context) error {
 
 // stop scales the old controllers to nothing, and waits until their last Pods are gone.
 func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
-	for i := range old {
-		p := &old[i]
-		t.Progress.Step("Stopping %s", p)
+	for _, p := range old {
+		t.Progress.Step("Stopping %s", &p)
 		body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
 		if p.Kind != "DaemonSet" {
 			body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
 		}
-		err := t.patch(ctx, p, body)
+		err := t.patch(ctx, &p, body)
 		if err == nil && len(p.Selector) > 0 {
 			err = t.ended(ctx, p.String(), p.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
 		}
@@ -222,15 +221,14 @@ func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 // those that an undo that was killed has left.
 func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
 	t.Progress.Step("Ending csccm's controller")
-	for i := range ours {
-		own := &ours[i]
+	for _, own := range ours {
 		del := t.Cluster.Kube.AppsV1().Deployments(own.Namespace).Delete
 		if own.Kind == "DaemonSet" {
 			del = t.Cluster.Kube.AppsV1().DaemonSets(own.Namespace).Delete
 		}
 		err := del(ctx, own.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s: %w", own, err)
+			return fmt.Errorf("deleting %s: %w", &own, err)
 		}
 	}
 	return t.ended(ctx, "release "+t.Release, t.Cluster.Namespace, cluster.OfRelease(t.Release))
@@ -295,8 +293,7 @@ func (t *Taker) verify(ctx context.Context) error {
 	t.Progress.Step("Rules and addresses")
 	kept := 0
 	var lost []string
-	for i := range t.Plan.Services {
-		s := &t.Plan.Services[i]
+	for _, s := range t.Plan.Services {
 		for _, id := range s.Rules {
 			if slices.ContainsFunc(have, func(r cloudstack.LoadBalancerRule) bool { return r.ID == id && r.PublicIP != "" }) {
 				kept++
@@ -382,10 +379,9 @@ func (t *Taker) adopt(ctx context.Context) error {
 	for i := range items {
 		ids = append(ids, items[i].AddressID)
 	}
-	for i := range t.Plan.Predecessors {
-		old := &t.Plan.Predecessors[i]
+	for _, old := range t.Plan.Predecessors {
 		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Adopted, ids)))), ",")
-		if err := t.patch(ctx, old, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, family.AdoptedAnnotation, all)); err != nil {
+		if err := t.patch(ctx, &old, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, family.AdoptedAnnotation, all)); err != nil {
 			return err
 		}
 	}
@@ -430,8 +426,8 @@ func (t *Taker) record(ctx context.Context) error {
 	}
 	t.Progress.Step("Record of what was")
 	pins := map[string]map[string]string{}
-	for i := range t.Plan.Services {
-		if s := &t.Plan.Services[i]; Named(t.Pin, s.Service) && len(s.pins()) > 0 {
+	for _, s := range t.Plan.Services {
+		if Named(t.Pin, s.Service) && len(s.pins()) > 0 {
 			pins[s.Service] = s.pins()
 			for _, name := range slices.Sorted(maps.Keys(s.pins())) {
 				t.Progress.Info("%s: %s=%q", s.Service, name, s.pins()[name])

@@ -22,8 +22,7 @@ import (
 // those of the two providers' own manifests. from names them without a secret.
 func OfPredecessor(ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor) (text []byte, from string, err error) {
 	problem := "no Secret of another provider holds a cloud-config: neither those that it mounts, nor cloud-config or cloudstack-secret"
-	for i := range predecessors {
-		p := &predecessors[i]
+	for _, p := range predecessors {
 		if p.Pod == nil {
 			continue
 		}
@@ -43,9 +42,9 @@ func OfPredecessor(ctx context.Context, kube kubernetes.Interface, predecessors 
 				cfg, err := parse(text)
 				switch {
 				case err == nil:
-					return text, fmt.Sprintf("Secret %s/%s of %s, API %s", p.Namespace, name, p, cfg.APIURL), nil
+					return text, fmt.Sprintf("Secret %s/%s of %s, API %s", p.Namespace, name, &p, cfg.APIURL), nil
 				case bytes.Contains(bytes.ToLower(text), []byte("api-url")):
-					problem = fmt.Sprintf("Secret %s/%s of %s: %v", p.Namespace, name, p, err)
+					problem = fmt.Sprintf("Secret %s/%s of %s: %v", p.Namespace, name, &p, err)
 				}
 			}
 		}

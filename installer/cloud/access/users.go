@@ -109,18 +109,17 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
 	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` + regexp.QuoteMeta(secret) + `"`)
 	out := []User{}
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		spec, _ := json.Marshal(p.Spec) // never fails
 		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !refers.Match(spec) {
 			continue
 		}
-		kind, name := owner(p)
+		kind, name := owner(&p)
 		at := slices.IndexFunc(out, func(o User) bool { return o.Kind == kind && o.Name == name })
 		if at < 0 {
 			at, out = len(out), append(out, User{Kind: kind, Namespace: namespace, Name: name, Secret: secret})
 		}
-		out[at].PodCount, out[at].Pods = out[at].PodCount+1, append(out[at].Pods, p)
+		out[at].PodCount, out[at].Pods = out[at].PodCount+1, append(out[at].Pods, &p)
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.String(), b.String()) })
 	return out
@@ -144,12 +143,11 @@ func owner(p *corev1.Pod) (kind, name string) {
 // Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not count.
 func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret, key string) bool) []Copy {
 	out := []Copy{}
-	for i := range secrets {
-		s := &secrets[i]
+	for _, s := range secrets {
 		c := Copy{Namespace: s.Namespace, Name: s.Name}
 		for _, key := range slices.Sorted(maps.Keys(s.Data)) {
 			holds := func(v string) bool { return v != "" && bytes.Contains(s.Data[key], []byte(v)) }
-			if slices.ContainsFunc(values, holds) && !skip(s, key) {
+			if slices.ContainsFunc(values, holds) && !skip(&s, key) {
 				c.Keys = append(c.Keys, key)
 			}
 		}

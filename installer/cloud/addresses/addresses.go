@@ -228,9 +228,8 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	case a.StaticNAT:
 		return "the address carries static NAT"
 	}
-	for i := range f.Forwards {
-		fw := &f.Forwards[i]
-		if fw.PublicIPID == a.ID && !f.forwards(fw, id) {
+	for _, fw := range f.Forwards {
+		if fw.PublicIPID == a.ID && !f.forwards(&fw, id) {
 			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
 		}
 	}
@@ -238,8 +237,8 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	for i := range f.Services {
 		living.Insert(loadbalancer.ServiceOf(&f.Services[i]).LB)
 	}
-	for i := range f.Rules {
-		if r := &f.Rules[i]; r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {
+	for _, r := range f.Rules {
+		if r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {
 			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
 		}
 	}

@@ -43,8 +43,8 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 	if err != nil {
 		return nil, explain("listing accounts", err)
 	}
-	for i := range users { // the list may be lost, or older than its last user
-		if u := &users[i]; u.Cluster() != "" && m.Mine(u) {
+	for _, u := range users { // the list may be lost, or older than its last user
+		if u.Cluster() != "" && m.Mine(&u) {
 			m.add([]*MadeObject{{Kind: MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}})
 		}
 	}
@@ -101,8 +101,7 @@ func (r *Removal) step(text, id, apiKey string, made ...MadeObject) {
 func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, users []cloudapi.User) {
 	text, made, keys := o.String(), []MadeObject{o}, []string(nil)
 	var others []string
-	for i := range users {
-		u := &users[i]
+	for _, u := range users {
 		if u.Account != o.Name || u.DomainID != o.DomainID {
 			continue
 		}
@@ -138,8 +137,8 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 }
 
 func (r *Removal) role(o MadeObject, id string, accounts []cloudapi.Account) {
-	for i := range accounts {
-		if a := &accounts[i]; a.RoleID == id && !slices.Contains(r.deleted, a.ID) {
+	for _, a := range accounts {
+		if a.RoleID == id && !slices.Contains(r.deleted, a.ID) {
 			r.Stays = append(r.Stays, fmt.Sprintf("%s: account %q has it", o, a.Name))
 			return
 		}

@@ -179,8 +179,8 @@ func Keep(ctx context.Context, kube kubernetes.Interface, annotation string, ste
 			return 0, fmt.Errorf("reading Service %s: %w", service, err)
 		}
 		was, _ := RecordOf(svc, annotation)
-		for i := range steps {
-			if s := &steps[i]; s.Service == service {
+		for _, s := range steps {
+			if s.Service == service {
 				was.Rules[s.RuleID] = cmp.Or(was.Rules[s.RuleID], s.Name)
 			}
 		}

@@ -124,9 +124,8 @@ type candidate struct {
 // without a Service is called an orphan. The order of its input does not matter.
 func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool) (p Plan) {
 	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
-	for i := range services {
-		s := &services[i]
-		byLB[cloudprovider.DefaultLoadBalancerName(s)], byName[key(s)] = s, s
+	for _, s := range services {
+		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[key(&s)] = &s, &s
 	}
 	ports := map[string][]*candidate{} // by load balancer and port; a rule of no load balancer alone
 	for i := range have {

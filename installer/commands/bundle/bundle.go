@@ -126,8 +126,8 @@ var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"(
 // learnDeleted registers the names of Services and Nodes that Events, tags and logs still tell of.
 func learnDeleted(r *redactor, f *check.Facts) {
 	var texts []string
-	for i := range f.Events {
-		if e := &f.Events[i]; check.FromCloud(e) {
+	for _, e := range f.Events {
+		if check.FromCloud(&e) {
 			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
 		}
 	}
@@ -200,8 +200,7 @@ func podEntries(f *check.Facts) []podEntry {
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		e := podEntry{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
-		for j := range p.Status.ContainerStatuses {
-			s := &p.Status.ContainerStatuses[j]
+		for _, s := range p.Status.ContainerStatuses {
 			state := "running"
 			switch {
 			case s.State.Waiting != nil:
@@ -229,8 +228,7 @@ var logValues = []string{
 // logText writes the lines of a log with the values that may leave the cluster.
 func logText(lines []podlog.Line) string {
 	var b strings.Builder
-	for i := range lines {
-		l := &lines[i]
+	for _, l := range lines {
 		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, terminal.Line(l.Message))
 		for _, key := range slices.Sorted(maps.Keys(l.Values)) {
 			text := "..."

@@ -40,9 +40,8 @@ func (s *Service) CNIConfigs(ctx context.Context) (*CNIList, error) {
 // Write prints the list for a person.
 func (l *CNIList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"NAME", "ACCOUNT", "VARIABLES", "ID"}}
-	for i := range l.Configs {
-		n := &l.Configs[i]
-		t.Add(n.Name, ownerOf(n), dash(strings.Join(variables(n.Params), ", ")), n.ID)
+	for _, n := range l.Configs {
+		t.Add(n.Name, ownerOf(&n), dash(strings.Join(variables(n.Params), ", ")), n.ID)
 	}
 	return t.Write(w, style)
 }
@@ -82,13 +81,13 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	}
 	data := base64.StdEncoding.EncodeToString(text)
 	p := s.plan("add", "CNI configuration", name)
-	for i := range l.Configs {
-		if n := &l.Configs[i]; n.Name == name {
+	for _, n := range l.Configs {
+		if n.Name == name {
 			if same := n.UserData == data && slices.Equal(variables(n.Params), declared); !same {
 				return report.Usage(
 					"choose another name, or delete it first: csccm cks cni delete "+name,
 					"there is a CNI configuration %s of %s already, with other content; nothing was changed",
-					name, ownerOf(n),
+					name, ownerOf(&n),
 				)
 			}
 			p.ID, p.Action, p.Done = n.ID, ActionNone, true
@@ -116,8 +115,8 @@ func (s *Service) DeleteCNI(ctx context.Context, name string) error {
 	}
 	p := s.plan("delete", "CNI configuration", n.Name)
 	p.ID, p.Changes = n.ID, changes{{"account", ownerOf(n), "deleted"}}
-	for i := range clusters {
-		if k := &clusters[i]; k.CNIConfigID == n.ID {
+	for _, k := range clusters {
+		if k.CNIConfigID == n.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
 				Code: "cni-used", Severity: ckscheck.Error, Object: "cluster " + k.Name, What: "it was made with the configuration",
 				Remedy: "delete the cluster first",

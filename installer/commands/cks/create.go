@@ -162,9 +162,9 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 	if t.Version != "" {
 		return pick("version", " with --version", t.Version, versions, namesOfVersion)
 	}
-	for i := range versions {
-		if v := &versions[i]; v.State == "Enabled" && v.ISOState == "Ready" {
-			return v, nil
+	for _, v := range versions {
+		if v.State == "Enabled" && v.ISOState == "Ready" {
+			return &v, nil
 		}
 	}
 	return nil, report.Usage(

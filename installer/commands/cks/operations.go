@@ -300,9 +300,9 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	}
 	var left []*corev1.Service
 	var names []string
-	for i := range all {
-		if svc := &all[i]; service.Handles(svc) {
-			left, names = append(left, svc), append(names, svc.Namespace+"/"+svc.Name)
+	for _, svc := range all {
+		if service.Handles(&svc) {
+			left, names = append(left, &svc), append(names, svc.Namespace+"/"+svc.Name)
 			t.plan.Changes = append(t.plan.Changes, Change{What: "before that", To: "delete Service " + svc.Namespace + "/" + svc.Name + " with its load balancer"})
 		}
 	}

@@ -43,8 +43,7 @@ func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 // Write prints the list for a person.
 func (l *ClusterList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"NAME", "KIND", "STATE", "VERSION", "CONTROL", "WORKERS", "ETCD", "ZONE", "NETWORK", "ENDPOINT"}}
-	for i := range l.Clusters {
-		k := &l.Clusters[i]
+	for _, k := range l.Clusters {
 		workers := strconv.Itoa(k.Size)
 		if k.Autoscaling {
 			workers += fmt.Sprintf(" (%d-%d)", k.MinSize, k.MaxSize)

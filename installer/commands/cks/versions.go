@@ -190,8 +190,8 @@ func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 	}
 	p := s.plan("delete", "version", v.Name)
 	p.ID, p.State, p.Changes = v.ID, v.State, changes{{"ISO", dash(v.ISOName), "deleted"}}
-	for i := range clusters {
-		if k := &clusters[i]; k.VersionID == v.ID {
+	for _, k := range clusters {
+		if k.VersionID == v.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
 				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(),
 				What:   "it has the version",

@@ -216,8 +216,7 @@ func (r *run) preflight(ctx context.Context) error {
 	r.Progress.Step("Checks before the install")
 	env := r.checkEnv()
 	env.Manifest = r.manifest
-	for i := range r.controllers.Predecessors {
-		p := &r.controllers.Predecessors[i]
+	for _, p := range r.controllers.Predecessors {
 		env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
 	}
 	if r.api == nil {

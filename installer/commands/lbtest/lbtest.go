@@ -242,8 +242,7 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 func (r *Result) text(style report.Style) string {
 	var out strings.Builder
 	table := report.Table{Header: []string{"STEP", "RESULT", "TIME", "WHAT"}}
-	for i := range r.Steps {
-		s := &r.Steps[i]
+	for _, s := range r.Steps {
 		table.Add(s.Name, string(s.Outcome), fmt.Sprintf("%.1fs", s.Seconds), s.Text)
 	}
 	_ = table.Write(&out, style) // a Builder takes everything

@@ -79,14 +79,13 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
 	m.steps, m.renames = p.Steps, len(p.Steps)
 	foreign := 0
-	for i := range p.Items {
-		it := &p.Items[i]
+	for _, it := range p.Items {
 		if it.Verdict == rules.VerdictForeign && !m.Verbose {
 			foreign++
 			continue
 		}
 		m.plan.Add(string(it.Verdict), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
-			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"), it.Reason), it)
+			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"), it.Reason), &it)
 	}
 	if foreign > 0 {
 		m.plan.Add(string(rules.VerdictForeign), report.Count(foreign, "rule")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
@@ -129,8 +128,8 @@ func (m *migration) allowed(ctx context.Context) error {
 		return err
 	}
 	var where []string
-	for i := range found.Rivals {
-		if r := &found.Rivals[i]; r.Family != family.Balancer {
+	for _, r := range found.Rivals {
+		if r.Family != family.Balancer {
 			where = append(where, r.String())
 		}
 	}

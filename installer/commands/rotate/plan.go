@@ -82,12 +82,11 @@ func (r *run) newPlan(ctx context.Context) error {
 	case r.Finish && record.From+record.To != "":
 		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys", "a rotation has not ended")
 	case r.Finish:
-		for i := range users {
-			u := &users[i]
+		for _, u := range users {
 			switch {
 			case u.Account != holder.Account || !r.Secret.HasReplaced(u.APIKey):
-			case p.made.Mine(u):
-				p.ends = append(p.ends, *u)
+			case p.made.Mine(&u):
+				p.ends = append(p.ends, u)
 			default:
 				p.Stays = append(p.Stays, credentials.NotMine(u.Username))
 			}

@@ -128,16 +128,15 @@ func (r *run) steps() (steps []engine.Step) {
 		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
 	}
 	p.KeptFor = append(p.KeptFor, r.keeps(p.Found)...)
-	for i := range p.ends {
-		u := &p.ends[i]
+	for _, u := range p.ends {
 		text := "revoke the old keys of user %q: whatever else uses them stops working"
 		if len(p.KeptFor) > 0 && !r.Finish {
 			text = "leave the keys of user %q as they are"
-			if p.made.Mine(u) {
+			if p.made.Mine(&u) {
 				text += "; csccm rotate-keys --finish ends them"
 			}
 		}
-		step(func(ctx context.Context) error { return r.retire(ctx, u) }, text, u.Username)
+		step(func(ctx context.Context) error { return r.retire(ctx, &u) }, text, u.Username)
 	}
 	if r.Finish {
 		step(func(ctx context.Context) error {
@@ -281,8 +280,8 @@ func (r *run) keeps(f *access.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
 	}
-	for i := range r.plan.ends {
-		if u := &r.plan.ends[i]; !r.plan.made.Mine(u) {
+	for _, u := range r.plan.ends {
+		if !r.plan.made.Mine(&u) {
 			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nobody does")
 		}
 	}

@@ -74,9 +74,8 @@ func inUse(f *access.Found, changed time.Time) []string {
 			out = append(out, fmt.Sprintf("%s: %s read Secret %s before it was changed", u, count(old), u.Secret))
 		}
 	}
-	for i := range f.Copies {
-		c := &f.Copies[i]
-		out = append(out, fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", c, strings.Join(c.Keys, ", ")))
+	for _, c := range f.Copies {
+		out = append(out, fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", &c, strings.Join(c.Keys, ", ")))
 	}
 	return out
 }

@@ -221,13 +221,13 @@ func (u *run) others(ctx context.Context) error {
 		return err
 	}
 	var who []string
-	for i := range found.Users {
-		if user := &found.Users[i]; slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool { return !cluster.InRelease(pod.Labels, u.Release) }) {
+	for _, user := range found.Users {
+		if slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool { return !cluster.InRelease(pod.Labels, u.Release) }) {
 			who = append(who, user.String())
 		}
 	}
-	for i := range found.Copies {
-		if c := &found.Copies[i]; c.String() != u.keys.String() {
+	for _, c := range found.Copies {
+		if c.String() != u.keys.String() {
 			who = append(who, "Secret "+c.String())
 		}
 	}
@@ -310,8 +310,7 @@ func (u *run) cloud(ctx context.Context) error {
 	for _, text := range removal.Stays {
 		u.keep("%s", text)
 	}
-	for i := range removal.Steps {
-		s := &removal.Steps[i]
+	for _, s := range removal.Steps {
 		u.delete(s.Text, func(ctx context.Context) error {
 			return engine.Shielded(ctx, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
 		})

@@ -44,8 +44,7 @@ var marks = []struct {
 // Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret: Secret
 // kube-system/cloudstack-secret exists, which CKS creates in every cluster.
 func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
-	for i := range nodes {
-		n := &nodes[i]
+	for _, n := range nodes {
 		is := []string{"kubelet version " + n.Status.NodeInfo.KubeletVersion, "OS image " + n.Status.NodeInfo.OSImage}
 		for key := range n.Annotations {
 			is = append(is, "annotation "+key)

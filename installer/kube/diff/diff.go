@@ -93,8 +93,8 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 	for i := range after {
 		delete(known, c.key(&after[i]))
 	}
-	for i := range before {
-		if o := &before[i]; known[c.key(o)] != nil {
+	for _, o := range before {
+		if known[c.key(&o)] != nil {
 			changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
 		}
 	}

@@ -143,9 +143,8 @@ func Text(changes []Change, all bool) (lines []string) {
 	if all = all || n < 2; !all {
 		lines = append(lines, fmt.Sprintf("create %d objects (-v lists them)", n))
 	}
-	for i := range changes {
-		c := &changes[i]
-		if c.Action == Keep && c.Problem == "" || created(*c) && !all {
+	for _, c := range changes {
+		if c.Action == Keep && c.Problem == "" || created(c) && !all {
 			continue
 		}
 		lines = append(lines, c.Action+" "+c.Object())

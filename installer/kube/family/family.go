@@ -42,14 +42,13 @@ func (f Family) Replaceable() bool { return f == Apache || f == Leaseweb }
 // OfPod returns the container that runs a cloud controller manager, and whose it is. named are the labels and the name of the Pod, or
 // of its workload.
 func OfPod(pod *corev1.PodSpec, named *metav1.ObjectMeta) (Family, *corev1.Container) {
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		switch f := ofContainer(c, named.Name); {
+	for _, c := range pod.Containers {
+		switch f := ofContainer(&c, named.Name); {
 		case f == "":
 		case named.Labels[cluster.NameLabel] == cluster.ChartName, named.Labels[cluster.NameLabel] == cluster.ChartName+"-self-test":
-			return Chart, c
+			return Chart, &c
 		default:
-			return f, c
+			return f, &c
 		}
 	}
 	return "", nil
@@ -156,12 +155,11 @@ func Find(ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, 
 	if err != nil {
 		return nil, err
 	}
-	for i := range e.Workloads {
-		w := &e.Workloads[i]
+	for _, w := range e.Workloads {
 		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
-			f.Own.add(w)
+			f.Own.add(&w)
 		}
-		switch p := of(w); {
+		switch p := of(&w); {
 		case !p.Family.Replaceable():
 		case p.Wanted == 0 && w.Meta.Annotations[KeptAnnotation] != "":
 			f.Kept = append(f.Kept, p)

@@ -127,11 +127,10 @@ func (e *Evidence) Rivals() (out []Rival) {
 		}
 		out = append(out, Rival{whose, "Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes", fixStatic})
 	}
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
-		if kubelet.RunsCloudController(n) {
+	for _, n := range e.Nodes {
+		if kubelet.RunsCloudController(&n) {
 			out = append(out, Rival{Other, "Node", "", n.Name, "its k3s or RKE2 server runs the built-in cloud controller", fixK3s})
-		} else if kubelet.RunsServiceLB(n) {
+		} else if kubelet.RunsServiceLB(&n) {
 			out = append(out, Rival{Balancer, "Node", "", n.Name, "its k3s server runs ServiceLB", fixServiceLB})
 		}
 	}
@@ -155,9 +154,8 @@ func (e *Evidence) classless(namespace, name string) bool {
 // electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A Pod's name, which is
 // its identity there, begins with that of its workload.
 func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival) {
-	for i := range e.Leases {
-		l := &e.Leases[i]
-		by := lease.Holder(l)
+	for _, l := range e.Leases {
+		by := lease.Holder(&l)
 		name := lease.Name{Namespace: l.Namespace, Name: l.Name}
 		pod := slices.ContainsFunc(workloads, func(w string) bool { return strings.HasPrefix(by, w+"-") })
 		explained := pod || slices.Contains(known, name) || lease.ByCSCCM(by) || e.ended(by)

@@ -98,8 +98,7 @@ func (r Request) Allowed(ctx context.Context, kube kubernetes.Interface) (bool, 
 // values.
 func Requests(command, release string, kinds []schema.GroupResource) (needed, optional []Request) {
 	table := Table()
-	for i := range table {
-		r := &table[i]
+	for _, r := range table {
 		skip := r.Sometimes
 		if r.Chart && kinds != nil {
 			skip = !slices.Contains(kinds, schema.GroupResource{Group: r.Group, Resource: r.Resource})
