@@ -132,9 +132,9 @@ func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once fu
 // openChecks names the checks that did not pass.
 func openChecks(results []check.Result) string {
 	var codes []string
-	for i := range results {
-		if o := results[i].Outcome; o != check.OK && o != check.Skipped {
-			codes = append(codes, results[i].Code)
+	for _, r := range results {
+		if o := r.Outcome; o != check.OK && o != check.Skipped {
+			codes = append(codes, r.Code)
 		}
 	}
 	return strings.Join(codes, ", ")

@@ -119,8 +119,8 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 		}
 		return g.Show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
 			text := ""
-			for i := range list {
-				text += strings.TrimSpace(list[i].Image+" "+list[i].Mirror) + "\n"
+			for _, image := range list {
+				text += strings.TrimSpace(image.Image+" "+image.Mirror) + "\n"
 			}
 			_, err := io.WriteString(w, text)
 			return err

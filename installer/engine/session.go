@@ -152,8 +152,8 @@ func (s *Session) Done() []string { return s.done }
 
 // Run carries steps out. ^C ends the run between two steps.
 func (s *Session) Run(ctx context.Context, steps ...Step) error {
-	for i := range steps {
-		if err := s.step(ctx, &steps[i]); err != nil {
+	for _, next := range steps {
+		if err := s.step(ctx, &next); err != nil {
 			return err
 		}
 	}

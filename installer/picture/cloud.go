@@ -35,8 +35,8 @@ func (b *builder) addresses() {
 	for _, r := range b.AllRules {
 		use(r.PublicIPID, b.owner(&r), "LoadBalancerRule "+r.Name)
 	}
-	for i := range b.Forwards {
-		use(b.Forwards[i].PublicIPID, b.forwardOwner(&b.Forwards[i]), "")
+	for _, fw := range b.Forwards {
+		use(fw.PublicIPID, b.forwardOwner(&fw), "")
 	}
 	for _, svc := range b.handled {
 		for _, in := range svc.Status.LoadBalancer.Ingress {

@@ -74,8 +74,8 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	}
 	if p := b.Planned[name]; p != nil {
 		planned, n := model.Plan{Service: o.ID}, len(p.Actions)
-		for i := range p.Actions {
-			planned.Actions = append(planned.Actions, model.Action{Sign: p.Actions[i].Sign(), Label: plan.Text(&p.Actions[i])})
+		for _, action := range p.Actions {
+			planned.Actions = append(planned.Actions, model.Action{Sign: action.Sign(), Label: plan.Text(&action)})
 		}
 		if p.Pending > 0 {
 			planned.Actions = append(planned.Actions, model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})

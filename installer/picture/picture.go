@@ -206,11 +206,11 @@ func (b *builder) timeline() []model.Entry {
 // controller is the controller manager: its Pods, and who leads. It is nil if there is neither.
 func (b *builder) controller() *model.Controller {
 	c := &model.Controller{Replicas: len(b.Pods)}
-	for i := range b.Pods {
-		if cluster.PodReady(&b.Pods[i]) {
+	for _, p := range b.Pods {
+		if cluster.PodReady(&p) {
 			c.Ready++
 		}
-		_, tag, _ := strings.Cut(path.Base(b.Pods[i].Spec.Containers[0].Image), ":")
+		_, tag, _ := strings.Cut(path.Base(p.Spec.Containers[0].Image), ":")
 		tag, _, _ = strings.Cut(tag, "@")
 		if !slices.Contains(strings.Split(c.Version, ", "), tag) {
 			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
@@ -375,8 +375,8 @@ func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
 func members(f *check.Facts) map[string][]string {
 	out := map[string][]string{}
 	for rule, list := range f.OddMembers {
-		for i := range list {
-			out[rule] = append(out[rule], list[i].VMID)
+		for _, member := range list {
+			out[rule] = append(out[rule], member.VMID)
 		}
 	}
 	for _, p := range f.Planned {

@@ -135,8 +135,8 @@ func (r *Report) sum() {
 		r.Cause = cmp.Or(r.Cause, svc.cause)
 		s.Services++
 		s.Actions += len(svc.Actions)
-		for i := range svc.Actions {
-			if svc.Actions[i].Held {
+		for _, action := range svc.Actions {
+			if action.Held {
 				s.Held++
 			}
 		}
@@ -249,9 +249,9 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 	if err != nil {
 		return o, "", err
 	}
-	for i := range all {
-		for c := range all[i].Pod.Containers {
-			args := slices.Concat(all[i].Pod.Containers[c].Command, all[i].Pod.Containers[c].Args)
+	for _, w := range all {
+		for c := range w.Pod.Containers {
+			args := slices.Concat(w.Pod.Containers[c].Command, w.Pod.Containers[c].Args)
 			if slices.ContainsFunc(args, func(a string) bool {
 				return strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=")
 			}) {
@@ -263,7 +263,7 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 				if err := flags.Parse(args); err != nil {
 					return o, "", fmt.Errorf("the controller's flags: %w", err)
 				}
-				return o, all[i].String(), nil
+				return o, w.String(), nil
 			}
 		}
 	}

@@ -147,9 +147,9 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 			f.add(gateRollout, "Deployment %s/%s is rolling out", d.Namespace, d.Name)
 		}
 	}
-	for i := range mutating {
-		for _, w := range mutating[i].Webhooks {
-			f.addWebhook(mutating[i].Name, w.Name, w.Rules, w.FailurePolicy)
+	for _, it := range mutating {
+		for _, w := range it.Webhooks {
+			f.addWebhook(it.Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
 	for i := range validating {

@@ -82,8 +82,8 @@ func (p *Plan) installLine() string {
 // Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
 func (t *Taker) Afterwards() string {
 	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
-	for i := range t.Plan.Predecessors {
-		text += "When nobody goes back to it:  " + t.Plan.Predecessors[i].Deletion() + "\n"
+	for _, predecessor := range t.Plan.Predecessors {
+		text += "When nobody goes back to it:  " + predecessor.Deletion() + "\n"
 	}
 	stay := len(t.Plan.Addresses)
 	if t.Adopt != "no" {

@@ -86,10 +86,10 @@ func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 
 // standing is the Service's rule of a port, with its address.
 func standing(a *plan.Actual, port int) (*plan.Address, *plan.Item) {
-	for i := range a.Addresses {
-		for _, r := range a.Addresses[i].OwnRules() {
+	for _, address := range a.Addresses {
+		for _, r := range address.OwnRules() {
 			if r.StartPort == port {
-				return &a.Addresses[i], &r
+				return &address, &r
 			}
 		}
 	}
@@ -191,8 +191,8 @@ type comparison struct {
 
 func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 	c := &comparison{rules: rules.MakePlan(f.Rules, f.Services, nil, nil)}
-	for i := range f.Nodes {
-		c.nodes = append(c.nodes, &f.Nodes[i])
+	for _, n := range f.Nodes {
+		c.nodes = append(c.nodes, &n)
 	}
 	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
 		d.API.Reader = renamed{d.API.Reader, &c.rules}
@@ -224,8 +224,8 @@ func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBal
 // renamedRules returns rules with the names that a plan gives them.
 func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack.LoadBalancerRule {
 	names, out := map[string]string{}, slices.Clone(all)
-	for i := range p.Steps {
-		names[p.Steps[i].RuleID] = p.Steps[i].NewName
+	for _, step := range p.Steps {
+		names[step.RuleID] = step.NewName
 	}
 	for i := range out {
 		out[i].Name = cmp.Or(names[out[i].ID], out[i].Name)

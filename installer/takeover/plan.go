@@ -91,8 +91,8 @@ func (p *Plan) AddTo(out *engine.Plan) {
 	part := "Stop"
 	if p.Undo {
 		part = "Start"
-		for i := range p.Own.Workloads {
-			out.Add("End", p.Own.Workloads[i].String(), &p.Own.Workloads[i])
+		for _, workload := range p.Own.Workloads {
+			out.Add("End", workload.String(), &workload)
 		}
 	}
 	for _, old := range p.Predecessors {
@@ -179,8 +179,8 @@ func (s *ServicePlan) needs(pinned bool) (texts []string) {
 // pins are the annotations that keep what they can of the current state.
 func (s *ServicePlan) pins() map[string]string {
 	out := map[string]string{}
-	for i := range s.Differences {
-		if pin := s.Differences[i].Pin; pin != nil {
+	for _, difference := range s.Differences {
+		if pin := difference.Pin; pin != nil {
 			out[pin.Annotation] = pin.Value
 		}
 	}
@@ -328,9 +328,9 @@ func values(f *Facts) map[string]string {
 // workloads. It is pure.
 func PlanUndo(f *Facts) *Plan {
 	p := &Plan{Undo: true, Own: f.Own, project: f.Project}
-	for i := range f.Services {
-		if was, recorded := rules.RecordOf(&f.Services[i], BeforeAnnotation); recorded {
-			p.Services = append(p.Services, p.service(&f.Services[i], was, f.Rules))
+	for _, svc := range f.Services {
+		if was, recorded := rules.RecordOf(&svc, BeforeAnnotation); recorded {
+			p.Services = append(p.Services, p.service(&svc, was, f.Rules))
 		}
 	}
 	p.predecessors(f)
@@ -351,8 +351,8 @@ var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotati
 func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
 	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
 	steps, stays := rules.Undo(svc, was.Rules, now)
-	for i := range steps {
-		s.Rules, s.Address, s.Changes = append(s.Rules, steps[i].RuleID), steps[i].PublicIP, append(s.Changes, changeOf(&steps[i]))
+	for _, step := range steps {
+		s.Rules, s.Address, s.Changes = append(s.Rules, step.RuleID), step.PublicIP, append(s.Changes, changeOf(&step))
 	}
 	p.Steps = append(p.Steps, steps...)
 	for _, name := range slices.Sorted(maps.Keys(was.Annotations)) {
@@ -398,8 +398,8 @@ func (p *Plan) predecessors(f *Facts) {
 // adopted finds the addresses that the takeover marked, and that nobody has marked otherwise since.
 func (p *Plan) adopted(f *Facts) {
 	var ids []string
-	for i := range p.Predecessors {
-		ids = append(ids, p.Predecessors[i].Adopted...)
+	for _, predecessor := range p.Predecessors {
+		ids = append(ids, predecessor.Adopted...)
 	}
 	for _, a := range f.Cloud.Addresses {
 		marked := slices.ContainsFunc(f.Services, func(s corev1.Service) bool { return addresses.Marked(&a, &s) })

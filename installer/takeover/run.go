@@ -92,8 +92,8 @@ func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && t.Plan.
 // and annotations back what they had, then the old one starts. An undo that ended early is continued by running it again.
 func (t *Taker) Back() []engine.Step {
 	steps := []engine.Step{step("swap back", t.swap)}
-	for i := range t.Plan.Predecessors {
-		start := func(ctx context.Context) error { return t.start(ctx, &t.Plan.Predecessors[i]) }
+	for _, predecessor := range t.Plan.Predecessors {
+		start := func(ctx context.Context) error { return t.start(ctx, &predecessor) }
 		steps = append(steps, step("start of the old controller", start))
 	}
 	return steps
@@ -352,8 +352,8 @@ func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) e
 
 // markKept ends the takeover: later ones find no other controller.
 func (t *Taker) markKept(ctx context.Context) error {
-	for i := range t.Plan.Predecessors {
-		if err := t.patch(ctx, &t.Plan.Predecessors[i], fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
+	for _, predecessor := range t.Plan.Predecessors {
+		if err := t.patch(ctx, &predecessor, fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
 			return err
 		}
 	}
@@ -376,8 +376,8 @@ func (t *Taker) adopt(ctx context.Context) error {
 	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}), func(it addresses.Item) bool {
 		return !it.Undoubted() || !slices.Contains(services, it.Service)
 	})
-	for i := range items {
-		ids = append(ids, items[i].AddressID)
+	for _, item := range items {
+		ids = append(ids, item.AddressID)
 	}
 	for _, old := range t.Plan.Predecessors {
 		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Adopted, ids)))), ",")

@@ -58,8 +58,8 @@ func SecretOf(ctx context.Context, c *cluster.Cluster, release string) (*Secret,
 	if err != nil && !apierrors.IsForbidden(err) { // who may read the Secret alone has the default one
 		return nil, err
 	}
-	for i := range all {
-		for _, v := range all[i].Pod.Volumes {
+	for _, w := range all {
+		for _, v := range w.Pod.Volumes {
 			if v.Name == SecretKey && v.Secret != nil && len(v.Secret.Items) > 0 { // as the chart mounts it
 				name, key = v.Secret.SecretName, v.Secret.Items[0].Key
 			}

@@ -185,14 +185,14 @@ func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
 // addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
 func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
 	ids := sets.New[string]()
-	for i := range f.Rules {
-		if rules.ParseName(f.Rules[i].Name).LB == id.LB {
-			ids.Insert(f.Rules[i].PublicIPID)
+	for _, r := range f.Rules {
+		if rules.ParseName(r.Name).LB == id.LB {
+			ids.Insert(r.PublicIPID)
 		}
 	}
-	for i := range f.Forwards {
-		if f.forwards(&f.Forwards[i], id) {
-			ids.Insert(f.Forwards[i].PublicIPID)
+	for _, fw := range f.Forwards {
+		if f.forwards(&fw, id) {
+			ids.Insert(fw.PublicIPID)
 		}
 	}
 	at := slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return ids.Has(a.ID) })
@@ -234,8 +234,8 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 		}
 	}
 	living := sets.New[string]()
-	for i := range f.Services {
-		living.Insert(loadbalancer.ServiceOf(&f.Services[i]).LB)
+	for _, svc := range f.Services {
+		living.Insert(loadbalancer.ServiceOf(&svc).LB)
 	}
 	for _, r := range f.Rules {
 		if r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {

@@ -48,11 +48,11 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
 	domains, _ := admin.ListDomains(ctx)
 	var out []Place
-	for i := range vms {
-		if vms[i].Account == "" || vms[i].ProjectID != "" {
+	for _, vm := range vms {
+		if vm.Account == "" || vm.ProjectID != "" {
 			continue
 		}
-		p := Place{Account: vms[i].Account, Domain: vms[i].DomainID}
+		p := Place{Account: vm.Account, Domain: vm.DomainID}
 		if d := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == p.Domain }); d >= 0 {
 			p.Domain = normalPath(domains[d].Path)
 		}
@@ -60,7 +60,7 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 		if at < 0 {
 			out, at = append(out, p), len(out)
 		}
-		out[at].VMs = append(out[at].VMs, vms[i])
+		out[at].VMs = append(out[at].VMs, vm)
 	}
 	return append(out, slices.DeleteFunc(Places(ctx, admin, ""), func(p Place) bool { return p.Project == "" })...)
 }

@@ -169,8 +169,8 @@ func RecordOf(svc *corev1.Service, annotation string) (r Record, recorded bool) 
 // recorded stays. set has the values by Service and annotation. Keep returns how many Services it has changed.
 func Keep(ctx context.Context, kube kubernetes.Interface, annotation string, steps []Step, set map[string]map[string]string) (int, error) {
 	services := sets.KeySet(set)
-	for i := range steps {
-		services.Insert(steps[i].Service)
+	for _, step := range steps {
+		services.Insert(step.Service)
 	}
 	for _, service := range sets.List(services) {
 		namespace, name, _ := strings.Cut(service, "/")

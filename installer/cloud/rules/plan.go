@@ -58,8 +58,8 @@ func ParseName(s string) Name {
 // NodeVMs returns the ids of the VMs that are Nodes.
 func NodeVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) map[string]bool {
 	out := map[string]bool{}
-	for i := range nodes {
-		if vm, err := node.Match(vms, &nodes[i]); err == nil {
+	for _, n := range nodes {
+		if vm, err := node.Match(vms, &n); err == nil {
 			out[vm.ID] = true
 		}
 	}
@@ -128,8 +128,8 @@ func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, mem
 		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[key(&s)] = &s, &s
 	}
 	ports := map[string][]*candidate{} // by load balancer and port; a rule of no load balancer alone
-	for i := range have {
-		c := attribute(&have[i], byLB, byName)
+	for _, rule := range have {
+		c := attribute(&rule, byLB, byName)
 		for _, m := range members[c.ID] {
 			if c.members++; nodeVMs[m.VMID] {
 				c.ours++
@@ -148,9 +148,9 @@ func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, mem
 		}
 	}
 	slices.SortFunc(p.Items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.RuleID, b.RuleID)) })
-	for i := range p.Items {
-		if p.Items[i].NewName != "" {
-			p.Steps = append(p.Steps, p.Items[i].Step)
+	for _, it := range p.Items {
+		if it.NewName != "" {
+			p.Steps = append(p.Steps, it.Step)
 		}
 	}
 	return p

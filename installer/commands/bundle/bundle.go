@@ -131,8 +131,8 @@ func learnDeleted(r *redactor, f *check.Facts) {
 			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
 		}
 	}
-	for i := range f.Addresses {
-		texts = append(texts, fmt.Sprintf("service %q", f.Addresses[i].Tags[plan.TagService]))
+	for _, a := range f.Addresses {
+		texts = append(texts, fmt.Sprintf("service %q", a.Tags[plan.TagService]))
 	}
 	for _, l := range f.Logs {
 		for _, line := range l.Lines {
@@ -197,8 +197,7 @@ type podEntry struct {
 
 func podEntries(f *check.Facts) []podEntry {
 	out := []podEntry{}
-	for i := range f.Pods {
-		p := &f.Pods[i]
+	for _, p := range f.Pods {
 		e := podEntry{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
 		for _, s := range p.Status.ContainerStatuses {
 			state := "running"

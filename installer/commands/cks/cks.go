@@ -62,10 +62,10 @@ func explain(doing string, err error) error {
 func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*T, error) {
 	var found []*T
 	var ids, known []string
-	for i := range items {
-		n := names(&items[i])
+	for _, it := range items {
+		n := names(&it)
 		if slices.Contains(n, want) {
-			found, ids = append(found, &items[i]), append(ids, n[0])
+			found, ids = append(found, &it), append(ids, n[0])
 		}
 		known = append(known, n[1])
 	}

@@ -24,9 +24,9 @@ func create(ctx context.Context, t *task, name string) error {
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		if strings.EqualFold(all[i].Name, name) { // the names of its VMs do not differ by case either
-			t.found(&all[i])
+	for _, k := range all {
+		if strings.EqualFold(k.Name, name) { // the names of its VMs do not differ by case either
+			t.found(&k)
 		}
 	}
 	if t.cluster == nil {

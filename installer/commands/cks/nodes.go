@@ -52,9 +52,9 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 		func(vm *cloudstack.VirtualMachine) string { return vm.ID }), ",")
 	t.params.Flag("manualupgrade", t.ManualUpgrade).Flag("mountcksisoonvr", t.MountISOOnRouter)
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
-		for i := range joining {
-			if !slices.Contains(k.VMs, joining[i].ID) {
-				c = append(c, Change{What: "VM " + joining[i].Name, To: "a worker; CloudStack configures and restarts the VM"})
+		for _, vm := range joining {
+			if !slices.Contains(k.VMs, vm.ID) {
+				c = append(c, Change{What: "VM " + vm.Name, To: "a worker; CloudStack configures and restarts the VM"})
 			}
 		}
 		return c
@@ -82,9 +82,9 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 	}
 	t.params["nodeids"] = strings.Join(cloudapi.Names(leaving, func(n *cloudapi.ClusterVM) string { return n.ID }), ",")
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
-		for i := range leaving {
-			if slices.Contains(k.VMs, leaving[i].ID) {
-				c = append(c, Change{What: "node " + leaving[i].Name, To: "removed from the cluster; its VM stays"})
+		for _, vm := range leaving {
+			if slices.Contains(k.VMs, vm.ID) {
+				c = append(c, Change{What: "node " + vm.Name, To: "removed from the cluster; its VM stays"})
 			}
 		}
 		return c

@@ -235,12 +235,12 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 // pick finds the revision to go back to; history is newest first.
 func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	var known []string
-	for i := range history {
-		status := history[i].Status
-		if history[i].NeverRan {
+	for _, r := range history {
+		status := r.Status
+		if r.NeverRan {
 			status += ", never ran"
 		}
-		known = append(known, fmt.Sprintf("%d (%s, chart %s)", history[i].Revision, status, history[i].ChartVersion))
+		known = append(known, fmt.Sprintf("%d (%s, chart %s)", r.Revision, status, r.ChartVersion))
 	}
 	i := slices.IndexFunc(history, func(r helm.Release) bool {
 		return r.Revision == revision || revision == 0 && r.Revision != history[0].Revision && r.Worked()
@@ -260,9 +260,9 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 // wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest
 // first.
 func wayBack(history []helm.Release) string {
-	for i := range history {
-		if history[i].Worked() {
-			return fmt.Sprintf("csccm rollback %d", history[i].Revision)
+	for _, revision := range history {
+		if revision.Worked() {
+			return fmt.Sprintf("csccm rollback %d", revision.Revision)
 		}
 	}
 	return "csccm uninstall"

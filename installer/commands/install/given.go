@@ -430,8 +430,8 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 		return err
 	}
 	choices := []prompt.Choice{{Value: "", Label: "any zone"}}
-	for i := range zones {
-		choices = append(choices, prompt.Choice{Value: zones[i].Name})
+	for _, z := range zones {
+		choices = append(choices, prompt.Choice{Value: z.Name})
 	}
 	zone, err := r.Prompt.Ask(ctx, prompt.Question{
 		Message: "Zone of the cluster's VMs", Choices: choices, Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",

@@ -271,8 +271,8 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 // checksFailed is the error of checks that do not pass.
 func checksFailed(phase check.Phase, failed ...check.Result) error {
 	var codes, texts []string
-	for i := range failed {
-		codes, texts = append(codes, failed[i].Code), append(texts, failed[i].Code+" failed: "+failed[i].Message)
+	for _, f := range failed {
+		codes, texts = append(codes, f.Code), append(texts, f.Code+" failed: "+f.Message)
 	}
 	fix := failed[0].Remedy
 	if len(failed) > 1 {

@@ -91,8 +91,8 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 		set("adoptNodes", true)
 	}
 	n := 0
-	for i := range nodes {
-		if node.ControlPlane(&nodes[i]) {
+	for _, candidate := range nodes {
+		if node.ControlPlane(&candidate) {
 			n++
 		}
 	}

@@ -67,9 +67,9 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 
 func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 	var named []string
-	for i := range m.Rules {
-		if rules.ParseName(m.Rules[i].Name).Family != rules.FamilyForeign {
-			named = append(named, m.Rules[i].ID)
+	for _, r := range m.Rules {
+		if rules.ParseName(r.Name).Family != rules.FamilyForeign {
+			named = append(named, r.ID)
 		}
 	}
 	members, err := rules.ReadMembers(ctx, cs.Client, named)
@@ -98,13 +98,13 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 
 // planUndo makes the steps back, without those that are done already.
 func (m *migration) planUndo() {
-	for i := range m.Services {
-		was, recorded := rules.RecordOf(&m.Services[i], BeforeAnnotation)
+	for _, svc := range m.Services {
+		was, recorded := rules.RecordOf(&svc, BeforeAnnotation)
 		if !recorded {
 			continue
 		}
-		name := m.Services[i].Namespace + "/" + m.Services[i].Name
-		steps, stays := rules.Undo(&m.Services[i], was.Rules, m.Rules)
+		name := svc.Namespace + "/" + svc.Name
+		steps, stays := rules.Undo(&svc, was.Rules, m.Rules)
 		for _, s := range steps {
 			m.plan.Add("rename", s.Describe(), s)
 		}

@@ -40,9 +40,9 @@ const (
 func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	_, all, err := rollout.Read(ctx, r.Env)
 	var out []corev1.Pod
-	for i := range all {
-		if all[i].DeletionTimestamp == nil && all[i].Status.Phase == corev1.PodRunning {
-			out = append(out, all[i])
+	for _, p := range all {
+		if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+			out = append(out, p)
 		}
 	}
 	switch {
@@ -66,9 +66,9 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 func (r *run) hear(ctx context.Context) error {
 	pods, err := r.pods(ctx)
 	r.heard = map[string]string{}
-	for i := range pods {
-		log, lerr := r.PodLogs(ctx, &pods[i], logLines)
-		r.heard[pods[i].Name], err = log, errors.Join(err, lerr)
+	for _, p := range pods {
+		log, lerr := r.PodLogs(ctx, &p, logLines)
+		r.heard[p.Name], err = log, errors.Join(err, lerr)
 	}
 	return err
 }
@@ -129,9 +129,9 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 	inTime, err = poll.Until(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
 		pods, err := r.pods(ctx)
 		said := 0
-		for i := range pods {
-			before, known := r.heard[pods[i].Name]
-			log, lerr := r.PodLogs(ctx, &pods[i], logLines)
+		for _, p := range pods {
+			before, known := r.heard[p.Name]
+			log, lerr := r.PodLogs(ctx, &p, logLines)
 			switch {
 			case lerr != nil || fresh && known: // a Pod on its way is asked again
 			case strings.Count(log, good) > strings.Count(before, good):
@@ -139,7 +139,7 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 			case strings.Count(log, bad) > strings.Count(before, bad):
 				begin := strings.LastIndexByte(log[:strings.LastIndex(log, bad)], '\n') + 1
 				line, _, _ := strings.Cut(log[begin:], "\n")
-				refused = fmt.Errorf("the log of Pod %s: %s", pods[i].Name, r.Scrub(strings.TrimSpace(line)))
+				refused = fmt.Errorf("the log of Pod %s: %s", p.Name, r.Scrub(strings.TrimSpace(line)))
 			}
 		}
 		r.plan.Pods = len(pods)

@@ -147,8 +147,8 @@ func (u *run) stopped(ctx context.Context) error {
 	if apierrors.IsForbidden(err) { // of other namespaces
 		return nil
 	}
-	for i := range old {
-		u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &old[i], takeover.WayBack)
+	for _, p := range old {
+		u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &p, takeover.WayBack)
 	}
 	return err
 }
@@ -277,8 +277,8 @@ func (u *run) cloud(ctx context.Context) error {
 		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes by the cluster's mark on users)")
 		return nil
 	case !u.DeleteUser:
-		for i := range made.Objects {
-			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", made.Objects[i].String())
+		for _, o := range made.Objects {
+			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", o.String())
 		}
 		return nil
 	}

@@ -79,12 +79,12 @@ func daemonSetOf(d *appsv1.DaemonSet) Workload {
 // Workloads lists the Deployments, then the DaemonSets, of a namespace.
 func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions) (all []Workload, err error) {
 	deployments := ListOf(ctx, &err, o, kube.AppsV1().Deployments(namespace).List).Items
-	for i := range deployments {
-		all = append(all, DeploymentOf(&deployments[i]))
+	for _, d := range deployments {
+		all = append(all, DeploymentOf(&d))
 	}
 	daemonSets := ListOf(ctx, &err, o, kube.AppsV1().DaemonSets(namespace).List).Items
-	for i := range daemonSets {
-		all = append(all, daemonSetOf(&daemonSets[i]))
+	for _, d := range daemonSets {
+		all = append(all, daemonSetOf(&d))
 	}
 	return all, err
 }
@@ -94,8 +94,8 @@ func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string,
 func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	all, err := Workloads(ctx, c.Kube, metav1.NamespaceAll, OfRelease(release))
 	var namespaces []string
-	for i := range all {
-		namespaces = append(namespaces, all[i].Meta.Namespace)
+	for _, w := range all {
+		namespaces = append(namespaces, w.Meta.Namespace)
 	}
 	if err != nil || len(namespaces) == 0 || slices.Contains(namespaces, c.Namespace) {
 		return ""
@@ -145,8 +145,8 @@ func PodWaits(p *corev1.Pod) string {
 			return "not scheduled: " + c.Message
 		}
 	}
-	for i := range p.Status.ContainerStatuses {
-		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" {
+	for _, status := range p.Status.ContainerStatuses {
+		if w := status.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
 			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 		}
 	}

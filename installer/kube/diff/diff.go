@@ -84,8 +84,8 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 		return nil, fmt.Errorf("rendered manifest: %w", err)
 	}
 	known := map[string]*unstructured.Unstructured{}
-	for i := range before {
-		known[c.key(&before[i])] = &before[i]
+	for _, it := range before {
+		known[c.key(&it)] = &it
 	}
 	changes, err := cluster.Each(ctx, after, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
 		return c.object(ctx, known[c.key(o)], o)

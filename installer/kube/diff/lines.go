@@ -119,8 +119,8 @@ func join(path, key string) string {
 // Summary counts changes, for example "3 to create, 1 to change, 5 as they are".
 func Summary(changes []Change) string {
 	counts := map[string]int{}
-	for i := range changes {
-		counts[changes[i].Action]++
+	for _, c := range changes {
+		counts[c.Action]++
 	}
 	var parts []string
 	for _, p := range []struct{ action, text string }{

@@ -214,10 +214,10 @@ func Images(manifest, mirror string) (out []Image, err error) {
 		return nil, fmt.Errorf("rendered manifest: %w", err)
 	}
 	names := map[string]bool{}
-	for i := range objects {
+	for _, o := range objects {
 		for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
 			for _, field := range []string{"initContainers", "containers"} {
-				list, _, _ := unstructured.NestedSlice(objects[i].Object, append(slices.Clone(spec), field)...)
+				list, _, _ := unstructured.NestedSlice(o.Object, append(slices.Clone(spec), field)...)
 				for _, c := range list {
 					container, _ := c.(map[string]any)
 					if image, _ := container["image"].(string); image != "" {

@@ -92,8 +92,8 @@ func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod
 // readProbe reads a Pod that has ended.
 func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	why := strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
-	for i := range pod.Status.ContainerStatuses {
-		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
+	for _, status := range pod.Status.ContainerStatuses {
+		if t := status.State.Terminated; t != nil {
 			if pod.Status.Phase == corev1.PodSucceeded {
 				return parseProbe(t.Message), true
 			}

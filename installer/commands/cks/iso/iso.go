@@ -286,8 +286,8 @@ func inspect(fsys fs.FS) (version string, err error) {
 // imagesOfArchive returns the images in an archive as ctr and docker write it; none for another file, which CKS ignores.
 func imagesOfArchive(fsys fs.FS, p string) (out []string) {
 	manifest, _ := tarball.LoadManifest(func() (io.ReadCloser, error) { return fsys.Open(p) })
-	for i := range manifest {
-		for _, tag := range manifest[i].RepoTags {
+	for _, m := range manifest {
+		for _, tag := range m.RepoTags {
 			out = append(out, canonical(tag))
 		}
 	}
@@ -321,11 +321,11 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 	}
 	objects, err := diff.Parse(manifest)
 	out := ""
-	for i := range objects {
+	for _, o := range objects {
 		annotations := map[string]string{"meta.helm.sh/release-name": cluster.DefaultRelease, "meta.helm.sh/release-namespace": metav1.NamespaceSystem}
-		maps.Copy(annotations, objects[i].GetAnnotations())
-		objects[i].SetAnnotations(annotations)
-		body, err := yaml.Marshal(objects[i].Object)
+		maps.Copy(annotations, o.GetAnnotations())
+		o.SetAnnotations(annotations)
+		body, err := yaml.Marshal(o.Object)
 		if err != nil {
 			return "", err
 		}
