@@ -113,8 +113,10 @@ func (l *life) cloud(api http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		form, _ := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
 		reads := regexp.MustCompile("^(list|query|get|log)").MatchString(form.Get("command"))
-		if !l.goesOn(!reads) {
-			panic(http.ErrAbortHandler) // the connection ends
+		if !l.goesOn(!reads) { // an error that nobody tries again
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"errorresponse":{"errorcode":401,"errortext":%q}}`, errDead)
+			return
 		}
 		api.ServeHTTP(w, r)
 	})
