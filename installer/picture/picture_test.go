@@ -91,9 +91,9 @@ func world(t testing.TB, services, nodes int) *Page {
 }
 
 func find(s *model.Snapshot, id string) *model.Object {
-	for i := range s.Objects {
-		if s.Objects[i].ID == id {
-			return &s.Objects[i]
+	for _, o := range s.Objects {
+		if o.ID == id {
+			return &o
 		}
 	}
 	return nil

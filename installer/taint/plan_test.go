@@ -115,9 +115,9 @@ func TestPlan(t *testing.T) {
 			p := planOf(tc.nodes...)
 			require.Equal(t, tc.order, strings.Join(p.Order, " "))
 			require.Equal(t, tc.gates, gates(p))
-			for i := range p.Items {
-				if want, known := tc.states[p.Items[i].Name]; known {
-					require.Equal(t, want, p.Items[i].State)
+			for _, it := range p.Items {
+				if want, known := tc.states[it.Name]; known {
+					require.Equal(t, want, it.State)
 				}
 			}
 			for _, pr := range p.Problems {

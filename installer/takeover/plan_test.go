@@ -26,9 +26,9 @@ func needing(p *Plan) []string {
 }
 
 func changesOf(p *Plan, service string) []string {
-	for i := range p.Services {
-		if p.Services[i].Service == service {
-			return p.Services[i].Changes
+	for _, svc := range p.Services {
+		if svc.Service == service {
+			return svc.Changes
 		}
 	}
 	return nil
@@ -69,8 +69,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 			require.Len(t, p.Steps, tt.renames)
 			require.Len(t, p.Services, 6)
 			rules := 0
-			for i := range p.Services {
-				s := &p.Services[i]
+			for _, s := range p.Services {
 				rules += len(s.Rules)
 				require.NotEmpty(t, s.Address, s.Service)
 				require.Len(t, s.pins(), len(tt.pins[s.Service]), s.Service)
@@ -158,8 +157,8 @@ func TestPlanWithForwards(t *testing.T) {
 	t.Parallel()
 	of := func(e *env) (modes []Difference, pins map[string]string) {
 		p := e.plan()
-		for i := range p.Services {
-			if s := &p.Services[i]; s.Service == "default/web" {
+		for _, s := range p.Services {
+			if s.Service == "default/web" {
 				for _, d := range s.Differences {
 					if d.Kind == KindMode {
 						modes = append(modes, d)

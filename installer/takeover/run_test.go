@@ -50,19 +50,18 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		},
 	})
 	out, members := map[string][]plan.Step{}, []plan.Member{}
-	for i := range f.Nodes {
-		if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
-			members = append(members, node.MemberOf(&f.Nodes[i], &vm))
+	for _, it := range f.Nodes {
+		if vm, err := node.Match(f.VMs, &it); err == nil {
+			members = append(members, node.MemberOf(&it, &vm))
 		}
 	}
 	services, err := e.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	for i := range services.Items {
-		svc := &services.Items[i]
-		spec, err := annotation.Parse(svc)
+	for _, svc := range services.Items {
+		spec, err := annotation.Parse(&svc)
 		require.NoError(t, err)
 		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
-			Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {}, Fresh: true,
+			Facts: plan.Facts{Service: loadbalancer.ServiceOf(&svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {}, Fresh: true,
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
@@ -99,8 +98,8 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 				for id, was := range before {
 					now, there := after[id]
 					kinds := map[Kind]bool{}
-					for i := range p.Services {
-						if s := &p.Services[i]; slices.Contains(s.Rules, id) {
+					for _, s := range p.Services {
+						if slices.Contains(s.Rules, id) {
 							for _, d := range s.Differences {
 								kinds[d.Kind] = !pin || d.Pin == nil
 							}

@@ -213,16 +213,7 @@ func TestAddressIsMarkedBesideTheController(t *testing.T) {
 func addressesAreMarkedAndGivenBack(t *testing.T, state string) {
 	t.Helper()
 	e := standby(t, state)
-	tags := func() (marked []string) {
-		list, err := e.source.Cloud.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
-		require.NoError(t, err)
-		for i := range list {
-			if list[i].Tags[plan.TagAllocatedBy] == plan.ManagedBy {
-				marked = append(marked, list[i].Address)
-			}
-		}
-		return marked
-	}
+	tags := func() []string { return e.sim.HandedOver(t, leftby.Account) }
 	named := e.documented()
 	named.Spec.LoadBalancerIP = "203.0.113.1"
 	_, err := e.kube.CoreV1().Services("default").Update(t.Context(), named, metav1.UpdateOptions{})

@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -78,4 +79,17 @@ func (c *Cloud) Admin(t *testing.T) *cloudapi.Client {
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
+}
+
+// HandedOver returns the public addresses of a user's account that csccm's controller releases with their Services.
+func (c *Cloud) HandedOver(t *testing.T, user string) (addresses []string) {
+	t.Helper()
+	list, err := c.Client(t, user).ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
+	require.NoError(t, err)
+	for _, a := range list {
+		if a.Tags[plan.TagAllocatedBy] == plan.ManagedBy {
+			addresses = append(addresses, a.Address)
+		}
+	}
+	return addresses
 }

@@ -126,8 +126,8 @@ func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
 		var states []string // of each workload: kind, observed, wanted, updated, ready, all
 		deployments := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})).Items
-		for i := range deployments {
-			if d := &deployments[i]; d.Annotations[keptAnnotation] == "" {
+		for _, d := range deployments {
+			if d.Annotations[keptAnnotation] == "" {
 				states = append(states, fmt.Sprint("Deployment ", d.Status.ObservedGeneration >= d.Generation,
 					*d.Spec.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.Replicas))
 			}
@@ -163,8 +163,8 @@ func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 	t.Helper()
 	pods, err := e.pods(t.Context())
 	require.NoError(t, err)
-	for i := range pods {
-		names = append(names, fmt.Sprintf("%s/%d", pods[i].Name, pods[i].Status.ContainerStatuses[0].RestartCount))
+	for _, p := range pods {
+		names = append(names, fmt.Sprintf("%s/%d", p.Name, p.Status.ContainerStatuses[0].RestartCount))
 	}
 	slices.Sort(names)
 	return names
@@ -174,10 +174,10 @@ func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 	all := map[string]string{}
 	pods, _ := e.pods(ctx)
-	for i := range pods {
-		if path, ok := e.nodes.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
+	for _, p := range pods {
+		if path, ok := e.nodes.PodLog(metav1.NamespaceSystem, p.Name); ok {
 			text, _ := os.ReadFile(path) // #nosec G304 -- a log of the test
-			all[pods[i].Name] = string(text)
+			all[p.Name] = string(text)
 		}
 	}
 	return all
@@ -216,8 +216,8 @@ func (e *clusterEnv) noSecrets(ctx context.Context, t *testing.T) {
 	}
 	events, err := e.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
-	for i := range events.Items {
-		texts["Events"] += events.Items[i].Message + "\n"
+	for _, it := range events.Items {
+		texts["Events"] += it.Message + "\n"
 	}
 	if r, err := e.helm.History(ctx, release); err == nil {
 		texts["the Helm release"] = r[0].Manifest + fmt.Sprint(r[0].Values) + r[0].Notes

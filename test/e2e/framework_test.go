@@ -116,8 +116,8 @@ func (*apacheCloud) UpdateLoadBalancer(context.Context, string, *corev1.Service,
 func (a *apacheCloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
 	return must.Catch(func() {
 		rules := a.rules(ctx, svc)
-		for i := range rules {
-			s, err := a.api.DeleteLoadBalancerRule(ctx, rules[i].ID)
+		for _, r := range rules {
+			s, err := a.api.DeleteLoadBalancerRule(ctx, r.ID)
 			a.done(ctx, s, err)
 		}
 		if len(rules) > 0 {
@@ -166,13 +166,12 @@ func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	}
 	addresses, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 	require.NoError(t, err)
-	for i := range addresses {
-		out = append(out, fmt.Sprint("address ", addresses[i].ID, addresses[i].Address, addresses[i].State))
+	for _, a := range addresses {
+		out = append(out, fmt.Sprint("address ", a.ID, a.Address, a.State))
 	}
 	firewall, err := api.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{})
 	require.NoError(t, err)
-	for i := range firewall {
-		f := &firewall[i]
+	for _, f := range firewall {
 		out = append(out, fmt.Sprint("firewall rule ", f.ID, f.PublicIPID, f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
 	for _, name := range services {

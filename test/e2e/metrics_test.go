@@ -106,8 +106,7 @@ func queries(t *testing.T) map[string]string {
 	}
 	require.NoError(t, yaml.Unmarshal(bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte(lease)), &alerts))
 	for _, group := range alerts.Groups {
-		for i := range group.Rules {
-			rule := &group.Rules[i]
+		for _, rule := range group.Rules {
 			all["alert "+rule.Alert] = rule.Expr
 			for n, query := range rule.Runbook.Queries {
 				all[fmt.Sprintf("runbook of alert %s, query %d", rule.Alert, n+1)] = query

@@ -239,11 +239,11 @@ func (a *audited) judge(whole bool) error {
 	keyOf := func(r *rights.Right, verb string) string {
 		return rights.Request{Verb: verb, Group: r.Group, Resource: r.Resource, Namespace: string(r.Place)}.String()
 	}
-	for i := range table {
-		for _, verb := range table[i].Verbs {
-			key := keyOf(&table[i], verb)
-			if table[i].Sometimes && !slices.Contains(keys, key) {
-				excused[key] = table[i].Why
+	for _, it := range table {
+		for _, verb := range it.Verbs {
+			key := keyOf(&it, verb)
+			if it.Sometimes && !slices.Contains(keys, key) {
+				excused[key] = it.Why
 			}
 			keys = append(keys, key)
 		}

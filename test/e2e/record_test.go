@@ -78,8 +78,8 @@ func TestRecord(t *testing.T) {
 		states, last = append(states, map[string]any{"name": name, "patch": patch}), p.now
 	}
 	services := func(healths ...model.Health) (n int) {
-		for i := range p.now.Objects {
-			if o := &p.now.Objects[i]; o.Kind == model.KindService && slices.Contains(healths, o.Health) {
+		for _, o := range p.now.Objects {
+			if o.Kind == model.KindService && slices.Contains(healths, o.Health) {
 				n++
 			}
 		}
@@ -97,8 +97,8 @@ func TestRecord(t *testing.T) {
 	p.until(t, "the new Service", calm)
 
 	signal(syscall.SIGSTOP)
-	for i := range p.now.Objects {
-		if o := &p.now.Objects[i]; o.Kind == model.KindRule && o.Label == "shop/web" {
+	for _, o := range p.now.Objects {
+		if o.Kind == model.KindRule && o.Label == "shop/web" {
 			e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(o.ID, "rule/")})
 		}
 	}

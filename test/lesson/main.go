@@ -74,8 +74,7 @@ func (l *lesson) start(ctx context.Context) {
 	l.Defer(l.cloud.Stop)
 	for _, name := range []string{console.Without, console.With} {
 		cluster := l.Start(ctx, name, nodeGrace)
-		for i := range w.VirtualMachines {
-			vm := &w.VirtualMachines[i]
+		for _, vm := range w.VirtualMachines {
 			o := processnode.Options{Name: vm.Name, Address: vm.NICs[0].IP}
 			if strings.HasSuffix(vm.Name, "-cp") {
 				// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run, on any node.

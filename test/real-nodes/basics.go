@@ -81,8 +81,8 @@ func localPolicy(ctx context.Context, e *env) string {
 	to := e.served(ctx, "local", localTraffic)
 	follow := func() (nodes []string) {
 		running, _ := e.pods(ctx)
-		for i := range running {
-			nodes = append(nodes, running[i].Spec.NodeName)
+		for _, it := range running {
+			nodes = append(nodes, it.Spec.NodeName)
 		}
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)

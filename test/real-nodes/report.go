@@ -72,8 +72,8 @@ and no process of the run is left.
 // page returns the results as the text of docs/real-nodes.md; left is what a run has left on the machine.
 func page(minor plane.Minor, all []result, left []string) string {
 	failed, requests, took := 0, 0, time.Duration(0)
-	for i := range all {
-		r := &all[i]
+	for _, w := range all {
+		r := &w
 		took += r.Took
 		if r.Fail != "" {
 			failed++

@@ -49,8 +49,8 @@ func (e *env) scale(ctx context.Context, n int) {
 // pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
 func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod) {
 	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echo}))
-	for i := range list.Items {
-		p := list.Items[i]
+	for _, it := range list.Items {
+		p := it
 		if p.DeletionTimestamp != nil {
 			terminating = append(terminating, p)
 		} else if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {

@@ -50,8 +50,8 @@ var acts = []act{
 // act makes one random change. When the chosen change is not possible now, it does nothing.
 func (r *run) act(acts []act) {
 	var all []*act
-	for i := range acts {
-		all = append(all, slices.Repeat([]*act{&acts[i]}, acts[i].weight)...)
+	for _, it := range acts {
+		all = append(all, slices.Repeat([]*act{&it}, it.weight)...)
 	}
 	if a := all[r.random.IntN(len(all))]; a.do(r) {
 		r.done[a.name]++

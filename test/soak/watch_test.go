@@ -138,11 +138,10 @@ func (w *watch) compare(services, later []corev1.Service, c cloud) {
 		}
 	}
 	ours, living, kept := len(unshown), map[types.UID]bool{}, map[types.UID]bool{}
-	for i := range later {
-		living[later[i].UID], kept[later[i].UID] = true, later[i].DeletionTimestamp == nil
+	for _, it := range later {
+		living[it.UID], kept[it.UID] = true, it.DeletionTimestamp == nil
 	}
-	for i := range services {
-		s := &services[i]
+	for _, s := range services {
 		living[s.UID] = true
 		if len(s.Status.LoadBalancer.Ingress) == 0 {
 			continue
@@ -237,8 +236,7 @@ func (r *run) converged(ctx context.Context, w *watch) {
 	}
 	listeners, refused := datapath.Desired(r.env.Cloud.Router())
 	must.Be(len(refused) == 0, "HAProxy would refuse its configuration: %+v", refused)
-	for i := range listeners {
-		l := &listeners[i]
+	for _, l := range listeners {
 		if slices.Contains(w.before, l.Public.Addr().String()) {
 			continue
 		}

@@ -112,8 +112,8 @@ func (k *CKS) Delete(context.Context, *simulator.InsideCluster) error {
 func (k *CKS) provider(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	pods := must.Get(k.Cluster.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}))
-	for i := range pods.Items {
-		if strings.Contains(pods.Items[i].Namespace+" "+pods.Items[i].Name, PredecessorName) {
+	for _, it := range pods.Items {
+		if strings.Contains(it.Namespace+" "+it.Name, PredecessorName) {
 			return nil
 		}
 	}

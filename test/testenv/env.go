@@ -92,8 +92,8 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 	must.OK(env.configure(0))
 	client := must.Get(env.Cloud.Client("inspector"))
 	list := must.Get(client.ListVirtualMachines(ctx, cloudstack.VMQuery{}))
-	for i := range list {
-		env.vms[list[i].Name] = list[i].ID
+	for _, image := range list {
+		env.vms[image.Name] = image.ID
 	}
 	if !env.borrowed {
 		env.Plane = must.Get(plane.Start(ctx, plane.Options{Programs: o.Plane, APIOnly: true}))
@@ -209,8 +209,8 @@ func (env *Env) Served(ctx context.Context, n int) error {
 			return false
 		}
 		done := 0
-		for i := range list.Items {
-			if len(list.Items[i].Status.LoadBalancer.Ingress) > 0 {
+		for _, it := range list.Items {
+			if len(it.Status.LoadBalancer.Ingress) > 0 {
 				done++
 			}
 		}
@@ -222,9 +222,9 @@ func (env *Env) Served(ctx context.Context, n int) error {
 func (env *Env) Clear(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	list := must.Get(env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{}))
-	for i := range list.Items {
-		if list.Items[i].Spec.Type == corev1.ServiceTypeLoadBalancer {
-			must.OK(env.Client.CoreV1().Services(Namespace).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}))
+	for _, it := range list.Items {
+		if it.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			must.OK(env.Client.CoreV1().Services(Namespace).Delete(ctx, it.Name, metav1.DeleteOptions{}))
 		}
 	}
 	return env.Until(ctx, "the Services to be deleted", func() bool {

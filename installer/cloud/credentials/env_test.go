@@ -5,7 +5,6 @@ package credentials_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
@@ -79,11 +79,8 @@ func newEnvOf(t *testing.T, version string) *env {
 	w, err := simulator.LoadWorld(strings.NewReader(world))
 	require.NoError(t, err)
 	w.Version = version
-	sim, err := simulator.New(simulator.Options{World: w})
-	require.NoError(t, err)
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(func() { server.Close(); sim.Close() })
-	return &env{t: t, sim: sim, url: server.URL + "/client/api", made: credentials.Made{Cluster: "this-cluster"}}
+	cloud := testenv.NewCloud(t, w)
+	return &env{t: t, sim: cloud.Simulator, url: cloud.URL, made: credentials.Made{Cluster: "this-cluster"}}
 }
 
 // admin is the session of the root administrator, boss that of an administrator of ROOT/tenants.

@@ -48,18 +48,23 @@ func read(t *testing.T, kube kubernetes.Interface) *access.Secret {
 	return s
 }
 
+// planned is the plan for the Secret of a cluster.
+func planned(t *testing.T, kube kubernetes.Interface) *access.SecretPlan {
+	t.Helper()
+	p, err := access.PlanSecret(read(t, kube), wanted())
+	require.NoError(t, err)
+	return p
+}
+
 func TestSecretCreateThenKeep(t *testing.T) {
 	t.Parallel()
 	kube := cluster()
-	s := read(t, kube)
-	require.False(t, s.Exists)
-	p, err := access.PlanSecret(s, wanted())
-	require.NoError(t, err)
+	require.False(t, read(t, kube).Exists)
+	p := planned(t, kube)
 	require.Equal(t, access.SecretCreate, p.Action)
 	require.NoError(t, p.Apply(t.Context(), kube))
 
-	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), access.SecretName, metav1.GetOptions{})
-	require.NoError(t, err)
+	object := read(t, kube).Object
 	require.Equal(t, "csccm", object.Labels["app.kubernetes.io/managed-by"])
 	require.Equal(t, corev1.SecretTypeOpaque, object.Type)
 	back, err := cloudconfig.Parse(bytes.NewReader(object.Data[access.SecretKey]))
@@ -68,8 +73,7 @@ func TestSecretCreateThenKeep(t *testing.T) {
 	expected.CAFile = "" // a path of this machine
 	require.Equal(t, expected, *back)
 
-	p, err = access.PlanSecret(read(t, kube), wanted())
-	require.NoError(t, err)
+	p = planned(t, kube)
 	require.Equal(t, access.SecretKeep, p.Action)
 	require.Empty(t, p.Differences)
 }
@@ -77,8 +81,7 @@ func TestSecretCreateThenKeep(t *testing.T) {
 func TestSecretOverwrite(t *testing.T) {
 	t.Parallel()
 	kube := cluster(secret("[Global]\napi-url = https://old.example.org/client/api\napi-key = old-canary\nsecret-key = secret-canary\n"))
-	p, err := access.PlanSecret(read(t, kube), wanted())
-	require.NoError(t, err)
+	p := planned(t, kube)
 	require.Equal(t, access.SecretOverwrite, p.Action)
 	require.Equal(t, []string{
 		`api-url is "https://old.example.org/client/api", would be "https://cloud.example.org/client/api"`,
@@ -87,8 +90,7 @@ func TestSecretOverwrite(t *testing.T) {
 	}, p.Differences)
 	require.NotContains(t, fmt.Sprint(p.Differences), "canary")
 	require.NoError(t, p.Apply(t.Context(), kube))
-	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), access.SecretName, metav1.GetOptions{})
-	require.NoError(t, err)
+	object := read(t, kube).Object
 	require.Equal(t, "kept", string(object.Data["other"]))
 	require.Equal(t, "yes", object.Labels["mine"])
 	require.Contains(t, string(object.Data[access.SecretKey]), "api-canary")

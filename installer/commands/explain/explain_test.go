@@ -30,8 +30,7 @@ func TestEverythingIsExplained(t *testing.T) {
 	for _, topic := range Topics() {
 		assert.False(t, lower[strings.ToLower(topic.Name)], "%s: two topics have the name, in other letters", topic.Name)
 		lower[strings.ToLower(topic.Name)] = true
-		for i := range topic.Entries {
-			e := &topic.Entries[i]
+		for _, e := range topic.Entries {
 			kinds[e.Kind]++
 			assert.Equal(t, topic.Entries[0].Kind, e.Kind, "%s is the name of two kinds", topic.Name)
 			for what, text := range map[string]string{"when it happens": e.When, "what it means": e.Means, "how to see it": strings.Join(e.See, ""), "how to end it": e.End} {
@@ -130,8 +129,8 @@ func TestJSONPaths(t *testing.T) {
 	t.Parallel()
 	seen := 0
 	for _, topic := range Topics() {
-		for i := range topic.Entries {
-			for _, line := range topic.Entries[i].See {
+		for _, entrie := range topic.Entries {
+			for _, line := range entrie.See {
 				var expressions []string
 				if _, path, ok := strings.Cut(line, "-o jsonpath="); ok {
 					expressions = []string{strings.Trim(path, "'")}

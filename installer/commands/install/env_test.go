@@ -61,8 +61,8 @@ func newEnvOf(t *testing.T, world *simulator.World, owner string, nodes ...krunt
 	e := &env{Env: testenv.New(t, nodes...), cloud: testenv.NewCloud(t, world), vms: map[string]string{}}
 	vms, err := e.cloud.Client(t, owner).ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
-	for i := range vms {
-		e.vms[vms[i].Name] = vms[i].ID
+	for _, vm := range vms {
+		e.vms[vm.Name] = vm.ID
 	}
 	e.cloud.Ledger().Reset()
 	e.Poll = func() { e.controller(t.Context()) }
@@ -81,8 +81,8 @@ func (e *env) controller(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	for i := range list.Items {
-		n := &list.Items[i]
+	for _, it := range list.Items {
+		n := &it
 		before := len(n.Spec.Taints)
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
 		if len(n.Spec.Taints) == before {

@@ -28,7 +28,6 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -42,16 +41,7 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 	api := httptest.NewServer(e.life.cloud(e.cloud.Handler()))
 	t.Cleanup(api.Close)
 	e.cloud.URL = api.URL + "/client/api"
-	objects := old
-	for i := range s.Kubernetes.Services {
-		objects = append(objects, &s.Kubernetes.Services[i])
-	}
-	for i := range s.Kubernetes.Nodes {
-		objects = append(objects, &s.Kubernetes.Nodes[i])
-	}
-	for i := range s.Kubernetes.Leases {
-		objects = append(objects, &s.Kubernetes.Leases[i])
-	}
+	objects := append(old, s.Objects()...)
 	cfg := e.cloud.Config(t, leftby.Account)
 	cfg.RateLimit, cfg.RateBurst = 1000, 1000
 	for _, o := range objects {
@@ -176,7 +166,7 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	e.install(t, e.taking(t))
-	handedOver := e.marked(t)
+	handedOver := e.cloud.HandedOver(t, leftby.Account)
 	require.NotEmpty(t, handedOver)
 	for _, electing := range []string{"true", "false"} {
 		for _, undone := range []bool{false, true} {
@@ -196,32 +186,19 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 					}
 					if undone {
 						e.requireWorks(t, e.undo(t))
-						require.Empty(t, e.marked(t))
+						require.Empty(t, e.cloud.HandedOver(t, leftby.Account))
 						return false
 					}
 					e.install(t, e.taking(t))
 					requireKept(t, before, e.rules(t))
 					e.requireStopped(t)
-					require.Equal(t, handedOver, e.marked(t))
+					require.Equal(t, handedOver, e.cloud.HandedOver(t, leftby.Account))
 					require.Equal(t, "deployed", e.Releases.Release().Status)
 					return false
 				})
 			})
 		}
 	}
-}
-
-// marked are the addresses that csccm releases with their Services.
-func (e *env) marked(t *testing.T) (out []string) {
-	t.Helper()
-	list, err := e.cloud.Client(t, leftby.Account).ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
-	require.NoError(t, err)
-	for i := range list {
-		if list[i].Tags[plan.TagAllocatedBy] == plan.ManagedBy {
-			out = append(out, list[i].Address)
-		}
-	}
-	return out
 }
 
 // undo is csccm takeover --undo.
@@ -301,8 +278,8 @@ func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
 		if err != nil || !strings.Contains(e.Stderr.String(), " of 6 done") {
 			return
 		}
-		for i := range list.Items {
-			s := &list.Items[i]
+		for _, it := range list.Items {
+			s := &it
 			if len(s.Status.Conditions) == 0 {
 				s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionTrue}}
 				_, _ = e.Kube.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), s, metav1.UpdateOptions{})

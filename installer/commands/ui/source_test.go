@@ -39,11 +39,11 @@ func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube
 	objects := []runtime.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}}, secretOf(cloud.Config(t, leftby.Account)),
 	}
-	for i := range left.Kubernetes.Services {
-		objects = append(objects, &left.Kubernetes.Services[i])
+	for _, svc := range left.Kubernetes.Services {
+		objects = append(objects, &svc)
 	}
-	for i := range left.Kubernetes.Nodes {
-		objects = append(objects, &left.Kubernetes.Nodes[i])
+	for _, n := range left.Kubernetes.Nodes {
+		objects = append(objects, &n)
 	}
 	kube = fakekube.New(objects...)
 	s = New(Options{
@@ -120,8 +120,8 @@ func TestOutage(t *testing.T) {
 			start()
 			state := func(s model.Snapshot) string { return s.Sources[1].State }
 			healths := func(s model.Snapshot) (out []string) {
-				for i := range s.Objects {
-					out = append(out, s.Objects[i].ID+" "+string(s.Objects[i].Health))
+				for _, object := range s.Objects {
+					out = append(out, object.ID+" "+string(object.Health))
 				}
 				return out
 			}
@@ -189,8 +189,8 @@ func TestSource(t *testing.T) {
 	client := cloud.Client(t, leftby.Account)
 	start()
 	count := func(s model.Snapshot, kind model.Kind) (n int) {
-		for i := range s.Objects {
-			if s.Objects[i].Kind == kind && s.Objects[i].Health != model.HealthPlanned {
+		for _, object := range s.Objects {
+			if object.Kind == kind && object.Health != model.HealthPlanned {
 				n++
 			}
 		}

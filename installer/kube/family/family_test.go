@@ -74,8 +74,8 @@ func TestRivals(t *testing.T) {
 	}
 	deployments := func(d ...*appsv1.Deployment) func(*Evidence) {
 		return func(e *Evidence) {
-			for i := range d {
-				e.Workloads = append(e.Workloads, cluster.DeploymentOf(d[i]))
+			for _, it := range d {
+				e.Workloads = append(e.Workloads, cluster.DeploymentOf(it))
 			}
 		}
 	}

@@ -75,10 +75,9 @@ func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRu
 	var named, out []rbacv1.PolicyRule
 	table := rights.Table()
 	for _, place := range places {
-		for i := range table {
-			r := &table[i]
+		for _, r := range table {
 			for _, v := range r.Verbs {
-				if r.Place == place && (!reader || reads(r, v)) {
+				if r.Place == place && (!reader || reads(&r, v)) {
 					add(r.Group, r.Resource, v)
 				}
 			}

@@ -130,14 +130,14 @@ func (s *State) World() (*simulator.World, error) {
 // Objects are the Services, Nodes and Leases of the state.
 func (s *State) Objects() []runtime.Object {
 	var out []runtime.Object
-	for i := range s.Kubernetes.Services {
-		out = append(out, &s.Kubernetes.Services[i])
+	for _, svc := range s.Kubernetes.Services {
+		out = append(out, &svc)
 	}
-	for i := range s.Kubernetes.Nodes {
-		out = append(out, &s.Kubernetes.Nodes[i])
+	for _, n := range s.Kubernetes.Nodes {
+		out = append(out, &n)
 	}
-	for i := range s.Kubernetes.Leases {
-		out = append(out, &s.Kubernetes.Leases[i])
+	for _, lease := range s.Kubernetes.Leases {
+		out = append(out, &lease)
 	}
 	return out
 }

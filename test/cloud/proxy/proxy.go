@@ -268,8 +268,8 @@ func (c Calls) WithoutPolls() Calls {
 // String returns the counts by command, the highest first.
 func (c Calls) String() string {
 	counts := map[string]int{}
-	for i := range c {
-		counts[c[i].Command]++
+	for _, it := range c {
+		counts[it.Command]++
 	}
 	var parts []string
 	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {

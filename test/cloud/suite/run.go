@@ -224,8 +224,8 @@ type Report struct {
 
 // count returns how many scenarios have a verdict.
 func (r *Report) count(verdict string) (n int) {
-	for i := range r.Results {
-		if r.Results[i].Verdict == verdict {
+	for _, result := range r.Results {
+		if result.Verdict == verdict {
 			n++
 		}
 	}

@@ -129,11 +129,11 @@ func takeover(recorded, image, provider string) func(*env) string {
 		var all []*left
 		// The controller must not release addresses from before the takeover.
 		e.cleanup(func() { e.giveUp(all) })
-		for i := range state.Kubernetes.Services {
-			l := &left{service: state.Kubernetes.Services[i].Name, rules: map[string]rule{}}
+		for _, svc := range state.Kubernetes.Services {
+			l := &left{service: svc.Name, rules: map[string]rule{}}
 			l.ip, l.addressID = e.acquire()
 			all = append(all, l)
-			e.leaveService(state, &state.Kubernetes.Services[i], l)
+			e.leaveService(state, &svc, l)
 		}
 		e.clearPredecessor() // of the scenario before
 		// Process nodes do not know its image, so it never runs.

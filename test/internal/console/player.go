@@ -152,9 +152,9 @@ func (p *Player) explain() {
 		if err != nil {
 			continue
 		}
-		for i := range pods.Items {
-			if path, ok := c.PodLog(metav1.NamespaceSystem, pods.Items[i].Name); ok {
-				p.Log("Pod "+pods.Items[i].Name, path)
+		for _, it := range pods.Items {
+			if path, ok := c.PodLog(metav1.NamespaceSystem, it.Name); ok {
+				p.Log("Pod "+it.Name, path)
 			}
 		}
 	}
