@@ -56,5 +56,5 @@ func TestTenancyKnowsTheAnnotations(t *testing.T) {
 	}
 	render(t, values{"tenancy": values{"annotations": rules}})
 	_, err := renderWith(values{"tenancy": values{"annotations": values{"networks": values{"deny": true}}}}, load(t))
-	require.ErrorContains(t, err, "there is no annotation networks; there are "+strings.Join(annotation.UserNames(), ", "))
+	require.ErrorContains(t, err, "tenancy.annotations: networks is not known; use one of "+strings.Join(annotation.UserNames(), ", "))
 }

@@ -27,7 +27,7 @@ app.kubernetes.io/name: {{ include "cloudstack-ccm.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* Labels of Pods: none that changes with the chart's version alone, which would restart them. */}}
+{{/* Labels of Pods. None depends on the chart's version: a new version alone must not restart Pods. */}}
 {{- define "cloudstack-ccm.podLabels" -}}
 {{ include "cloudstack-ccm.selectorLabels" . }}
 app.kubernetes.io/component: cloud-controller-manager
@@ -44,7 +44,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
-{{/* The labels of .root with those of .more, which win: a key must not be there twice. */}}
+{{/* The labels of .root and .more. Those of .more override the others, because a key may occur only once. */}}
 {{- define "cloudstack-ccm.labelsAnd" -}}
 {{- toYaml (mergeOverwrite (include "cloudstack-ccm.labels" .root | fromYaml) (default dict .more)) -}}
 {{- end -}}
@@ -60,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- with $digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* Not empty if a rule has a label selector: then the controller must read namespaces. */}}
+{{/* Not empty if a rule has a label selector, for which the controller must read namespaces. */}}
 {{- define "cloudstack-ccm.tenancy.selects" -}}
 {{- $rules := append (append (values (default dict .Values.tenancy.annotations)) .Values.tenancy.sourceNATAddress) .Values.tenancy.foreignAddress -}}
 {{- $entries := default list .Values.tenancy.trustedNamespaces -}}

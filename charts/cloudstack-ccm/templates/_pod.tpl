@@ -1,6 +1,6 @@
-{{/* What the controller and the test Pod, which proves what the controller needs, have in common. */}}
+{{/* What the Pods of the controller and of `helm test` have in common. */}}
 
-{{/* Proxies and the user's own variables. Without NO_PROXY a proxy of extraEnv would get the calls to the API server too. */}}
+{{/* Proxies and the user's variables. NO_PROXY keeps calls to the API server away from a proxy in extraEnv. */}}
 {{- define "cloudstack-ccm.env" -}}
 {{- $names := list -}}
 {{- range .Values.extraEnv -}}{{- $names = append $names (toString .name | upper) -}}{{- end -}}
@@ -18,7 +18,7 @@
 {{- end }}
 {{- end }}
 
-{{/* What the kubelet and the nodes make of a Pod. */}}
+{{/* Where and how Pods run. */}}
 {{- define "cloudstack-ccm.podSettings" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -46,7 +46,7 @@ hostAliases:
 {{- end }}
 
 {{- define "cloudstack-ccm.volumeMounts" -}}
-# The folder, not the file: only so a changed Secret reaches a running Pod.
+# A folder, not a file: a running Pod does not see changes of a file that is mounted by subPath.
 - name: cloud-config
   mountPath: /etc/cloudstack
   readOnly: true
@@ -103,7 +103,7 @@ httpGet:
   scheme: HTTPS
 {{- end }}
 
-{{/* Flags that are left out where their value is empty, for the controller's own default. */}}
+{{/* Flags. One with an empty value is left out, so that the controller uses its default. */}}
 {{- define "cloudstack-ccm.flags" -}}
 {{- $all := not .Values.controllers -}}
 bind-address: {{ .Values.bindAddress | quote }}
@@ -123,7 +123,7 @@ node-internal-cidrs: {{ join "," .Values.nodes.internalCIDRs | quote }}
 node-external-cidrs: {{ join "," .Values.nodes.externalCIDRs | quote }}
 node-labels: {{ join "," .Values.nodes.labels | quote }}
 node-label-tag-prefix: {{ .Values.nodes.labelTagPrefix | quote }}
-# Without the life cycle of nodes the controller may not change them.
+# Only the node lifecycle controller sets this taint.
 out-of-service-taint: {{ ternary .Values.nodes.outOfService "off" (or $all (has "cloud-node-lifecycle-controller" .Values.controllers)) | quote }}
 {{- if .Values.servingCertificate.secretName }}
 tls-cert-file: /etc/cloudstack-tls/tls.crt
@@ -141,7 +141,7 @@ logging-format: {{ .Values.logFormat }}
 {{- else }}
 nodeAffinity:
 {{- if .Values.controlPlaneOnly }}
-  # Required: the kubelet of the Pods' node may read CloudStack's keys.
+  # Required, because the kubelet of a Pod's node can read CloudStack's keys.
   requiredDuringSchedulingIgnoredDuringExecution:
     nodeSelectorTerms:
       - matchExpressions:
@@ -156,8 +156,8 @@ nodeAffinity:
             operator: Exists
 {{- end }}
 {{- if eq .Values.kind "Deployment" }}
-# Two replicas on one node help nobody. The scheduler weighs the spread below like a preference for
-# nodes; together with this it wins.
+# The replicas should run on different nodes. The spread constraint alone has only the weight of the
+# node preference; together with this preference it outweighs it.
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100

@@ -1,9 +1,9 @@
-{{/* What the schema cannot say: values that do not fit each other, and what the chart sets itself. */}}
+{{/* Rules that the schema cannot express: values that contradict each other, and settings that the chart makes itself. */}}
 {{- define "cloudstack-ccm.validate" -}}
 {{- $values := .Values -}}
 {{- $fullname := include "cloudstack-ccm.fullname" . -}}
 {{- if not (contains "cloud-controller-manager" $fullname) -}}
-{{- fail (printf "value fullnameOverride: %q must contain cloud-controller-manager; CloudStack's Kubernetes Service re-installs its own provider when no Pod of such a name exists" $fullname) -}}
+{{- fail (printf "value fullnameOverride: %q must contain cloud-controller-manager; CloudStack Kubernetes Service installs its own provider again if no Pod has such a name" $fullname) -}}
 {{- end -}}
 {{- $flags := dict
   "ca-bundle" "use caBundle.configMapName"
@@ -25,11 +25,11 @@
 {{- fail (printf "value extraArgs: --%s is set by the chart; %s" $flag .) -}}
 {{- end -}}
 {{- if and (or (eq $values.kind "DaemonSet") (gt (int $values.replicaCount) 1)) (eq $flag "leader-elect") (contains "=" $arg) (not (regexMatch "=(1|t|T|true|True|TRUE)$" $arg)) -}}
-{{- fail (printf "value extraArgs: %s needs a Deployment with replicaCount 1; without an election all Pods would work at once and undo each other's work" $arg) -}}
+{{- fail (printf "value extraArgs: %s needs a Deployment with replicaCount 1; without an election all Pods would work at the same time and undo each other's changes" $arg) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $values.hostNetwork (lt (int $values.securePort) 1024) -}}
-{{- fail (printf "value securePort: %d is a privileged port of the node, which the Pods may not open; use 1024 or above" (int $values.securePort)) -}}
+{{- fail (printf "value securePort: %d is a privileged port of the node, which the Pods may not open; use 1024 or higher" (int $values.securePort)) -}}
 {{- end -}}
 {{- /* The schema would print the value. */ -}}
 {{- if not (regexMatch "^(https?://[^\\s@/]+/?)?$" (default "" $values.proxy.https)) -}}
@@ -41,18 +41,18 @@
 {{- if or $values.proxy.https $values.proxy.noProxy -}}{{- $names = concat $names (list "NO_PROXY" "no_proxy") -}}{{- end -}}
 {{- range $values.extraEnv -}}
 {{- if has .name $names -}}
-{{- fail (printf "value extraEnv: %s is set by the chart (apiServer, proxy) or is there twice" .name) -}}
+{{- fail (printf "value extraEnv: %s is set by the chart (apiServer, proxy) or occurs twice" .name) -}}
 {{- end -}}
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- range $values.extraVolumes -}}
 {{- if has .name (list "cloud-config" "ca-bundle" "serving-certificate") -}}
-{{- fail (printf "value extraVolumes: the name %s is the chart's own volume's; use another" .name) -}}
+{{- fail (printf "value extraVolumes: the chart has a volume named %s; use another name" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $values.extraVolumeMounts -}}
 {{- if regexMatch "^/etc/cloudstack(-ca|-tls)?(/|$)" (toString .mountPath) -}}
-{{- fail (printf "value extraVolumeMounts: %s is where the chart mounts its own volumes; use another path" .mountPath) -}}
+{{- fail (printf "value extraVolumeMounts: the chart mounts its own volumes at %s; use another path" .mountPath) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $_ := $values.commonLabels -}}
@@ -64,12 +64,12 @@
   "proxy-protocol" "share-with" "source-cidrs" "ssl-certificate" "ssl-ports" "stickiness" "stickiness-options" "zone" -}}
 {{- range $name, $_ := $values.tenancy.annotations -}}
 {{- if not (has $name $annotations) -}}
-{{- fail (printf "value tenancy.annotations: there is no annotation %s; there are %s" $name (join ", " $annotations)) -}}
+{{- fail (printf "value tenancy.annotations: %s is not known; use one of %s" $name (join ", " $annotations)) -}}
 {{- end -}}
 {{- end -}}
 {{- with $values.serviceMonitor -}}
 {{- if and .enabled $values.servingCertificate.secretName (not .endpoint.tlsConfig) .namespace (ne .namespace $.Release.Namespace) -}}
-{{- fail "value serviceMonitor.namespace: a monitor reads Secrets of its own namespace alone, and servingCertificate.secretName is another's; say in serviceMonitor.endpoint.tlsConfig how to verify the certificate" -}}
+{{- fail "value serviceMonitor.namespace: a ServiceMonitor reads Secrets of its own namespace only, and servingCertificate.secretName is in the release's; set serviceMonitor.endpoint.tlsConfig" -}}
 {{- end -}}
 {{- end -}}
 {{- $alerts := list -}}
@@ -78,7 +78,7 @@
 {{- end -}}
 {{- range $values.prometheusRule.disabled -}}
 {{- if not (has . $alerts) -}}
-{{- fail (printf "value prometheusRule.disabled: there is no alert %s; there are %s" . (join ", " $alerts)) -}}
+{{- fail (printf "value prometheusRule.disabled: %s is not known; use one of %s" . (join ", " $alerts)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
