@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
@@ -29,13 +30,11 @@ import (
 // noBook is the address book of a cluster without Services.
 type noBook struct{}
 
-func (noBook) Claim(string, string) plan.Claim                      { return plan.Claim{} }
-func (noBook) ByUID(string) *plan.Holder                            { return nil }
-func (noBook) ByLoadBalancer(string) *plan.Holder                   { return nil }
-func (noBook) ByName(string, string) *plan.Holder                   { return nil }
-func (noBook) Reserve(string, string, plan.Claim, int) (int, error) { return 0, nil }
-
-func (noBook) ReservePorts(string, int, int) (int, bool) { return 0, true }
+func (noBook) Claim(string, string) plan.Claim    { return plan.Claim{} }
+func (noBook) ByUID(string) *plan.Holder          { return nil }
+func (noBook) ByLoadBalancer(string) *plan.Holder { return nil }
+func (noBook) ByName(string, string) *plan.Holder { return nil }
+func (noBook) Reserve(string, plan.Wish) error    { return nil }
 
 // reconcile does what the new controller does with every Service, and gives what it did.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {
@@ -43,7 +42,7 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t.Helper()
 	inv := inventory.New(e.source.Cloud.Client, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(e.source.Cloud.Client.Client), loadbalancer.Options{
-		Book: noBook{}, ClusterIDs: func() []string { return []string{"the-cluster"} }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+		Clock: clock.RealClock{}, Book: noBook{}, ClusterIDs: func() []string { return []string{"the-cluster"} }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, err := inv.Network(ctx, id, 0)
 			return loadbalancer.NetworkOf(&n), err
@@ -61,18 +60,16 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		spec, err := annotation.Parse(&svc)
 		require.NoError(t, err)
 		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
-			Facts: plan.Facts{Service: loadbalancer.ServiceOf(&svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {}, Fresh: true,
+			Facts:   plan.Facts{Service: loadbalancer.ServiceOf(&svc), Spec: spec, Members: members},
+			Records: func(context.Context, annotation.Records, bool) error { return nil },
+			Grants:  plan.AllGrants(),
+			Fresh:   true,
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
 	}
 	return out
 }
-
-type noRecords struct{}
-
-func (noRecords) Load(context.Context) (annotation.Records, error) { return annotation.Records{}, nil }
-func (noRecords) Save(context.Context, annotation.Records) error   { return nil }
 
 // What the plan announced is what the controller then does, and nothing else that anybody would notice.
 func TestTakeoverKeepsWhatStands(t *testing.T) {

@@ -53,12 +53,12 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 // CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
 // anything is looked for in the named project.
 func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
-	req.Notify, req.Memory, req.Since = nil, nil, time.Time{}
+	req.Memory, req.Since = nil, time.Time{}
 	t, err := r.newTask(ctx, req)
 	if err != nil || t.Spec.Project == "" && t.OwnProject == "" {
 		return err
 	}
-	switch id, err := r.options.Project(ctx, t.Spec.Project); {
+	switch id, err := r.Project(ctx, t.Spec.Project); {
 	case err == nil && id == t.Project:
 		return nil
 	case err != nil && (!cloudstack.IsNotFound(err) || t.Records.Empty()):
@@ -91,9 +91,9 @@ func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration
 		id = current // no nodes: the network of the address that there is
 	}
 	if id != "" {
-		n, err := r.options.Network(ctx, t.Project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.options.LeaveACLs {
-			n, err = r.options.Network(ctx, t.Project, id, t.tierAge)
+		n, err := r.Network(ctx, t.Project, id, maxAge)
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.LeaveACLs {
+			n, err = r.Network(ctx, t.Project, id, t.tierAge)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
@@ -125,7 +125,7 @@ const (
 
 // limits are what the role and the server do not do for a Service, as far as that is known.
 func (r *Reconciler) limits(t *task) plan.Limits {
-	inPlace, _ := r.options.Role.Has("", plan.AbilityInPlace, time.Time{})
+	inPlace, _ := r.role.Has("", plan.AbilityInPlace, time.Time{})
 	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
 }
 
@@ -133,7 +133,7 @@ func (r *Reconciler) limits(t *task) plan.Limits {
 // Where the role could before, the Service's items are known, and removed by their ids.
 func (r *Reconciler) leavesACL(t *task, list string) bool {
 	known := slices.ContainsFunc(t.ACLs, func(l plan.ACL) bool { return l.ListID == list })
-	return r.options.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
+	return r.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
 }
 
 // forwardCommands are the commands that forwarding ports needs.
@@ -149,22 +149,22 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 	}
 	defer unlock()
 
-	role, since := r.options.Role, time.Time{}
+	since := time.Time{}
 	if maxAge > 0 {
-		since = r.options.Clock.Now().Add(-maxAge)
+		since = r.Clock.Now().Add(-maxAge)
 	}
-	unknown := func(name string) bool { _, known := role.Has("", name, since); return !known }
-	if r.options.Commands != nil && slices.ContainsFunc(forwardCommands, unknown) && !role.Lacks("", cmdListAPIs, since) {
-		commands, err := r.options.Commands(ctx)
-		role.Learn("", cmdListAPIs, err)
+	unknown := func(name string) bool { _, known := r.role.Has("", name, since); return !known }
+	if slices.ContainsFunc(forwardCommands, unknown) && !r.role.Lacks("", cmdListAPIs, since) {
+		commands, err := r.api.Client.ListAPIs(ctx)
+		r.role.Learn("", cmdListAPIs, err)
 		for _, name := range forwardCommands {
 			if len(commands) > 0 {
-				role.Note("", name, commands.Has(name))
+				r.role.Note("", name, commands.Has(name))
 			}
 		}
 	}
 
-	lacks := func(name string) bool { return role.Lacks("", name, since) }
+	lacks := func(name string) bool { return r.role.Lacks("", name, since) }
 	if at := slices.IndexFunc(forwardCommands, lacks); at >= 0 {
 		return forwardCommands[at]
 	}
@@ -183,9 +183,6 @@ func (r *Reconciler) oneCopy(list []string) []string {
 	return list
 }
 
-// ErrTooMany is the error of Book.Reserve for an address above the limit.
-var ErrTooMany = errors.New("the Services of the namespace have as many addresses as they may")
-
 // kept counts the addresses that are kept for the Service's namespace.
 func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
@@ -196,8 +193,8 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 	for i := range ips {
 		tags := ips[i].Tags
 		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) && strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
-		used := func(h plan.Holder) bool { return !h.Leaving || h.UID == t.Service.UID } // its own is counted by its plan
-		if ours && !slices.ContainsFunc(r.options.Book.Claim(ips[i].Address, "").Holders, used) {
+		claim := r.Book.Claim(ips[i].Address, "")
+		if own, shared := claim.Users(t.Service.UID); ours && !own && !shared { // its own is counted by its plan
 			n++
 		}
 	}
@@ -211,11 +208,13 @@ func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKept
 // the address.
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
-	keeps, limit, kept := address == "" && !t.Desired.Internal && t.keepLimited(), t.req.Grants.MaxAddresses, 0
-	uses := address != "" && slices.ContainsFunc(r.options.Book.Claim(address, "").Holders, func(h plan.Holder) bool { return h.UID == t.Service.UID })
-	if !uses && (keeps || limit >= 0) {
+	keeps := address == "" && !t.Desired.Internal && t.keepLimited()
+	claim := r.Book.Claim(address, "")
+	uses, _ := claim.Users(t.Service.UID) // no Service has the empty one
+	wish := plan.Wish{Address: address, Tags: tags, Ports: len(t.Service.Ports), Grants: t.req.Grants}
+	if !uses && (keeps || wish.Grants.MaxAddresses >= 0) {
 		var err error
-		if kept, err = r.kept(ctx, t); err != nil {
+		if wish.Kept, err = r.kept(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -223,25 +222,10 @@ func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags 
 	case keeps && t.Lacks(cmdCreateTags):
 		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
-	case keeps && kept >= t.req.Grants.MaxKept:
-		return refuse(t.keptTooMany(kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
-	case limit >= 0:
-		limit = max(0, limit-kept)
+	case keeps && wish.Kept >= wish.Grants.MaxKept:
+		return refuse(t.keptTooMany(wish.Kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
 	}
-	switch held, err := r.options.Book.Reserve(t.Service.UID, address, tags, limit); {
-	case errors.Is(err, ErrTooMany):
-		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.req.Grants.MaxAddresses),
-			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
-	case err != nil:
-		return err
-	}
-
-	ports := len(t.Service.Ports)
-	if held, ok := r.options.Book.ReservePorts(t.Service.UID, ports, t.req.Grants.MaxAllPorts); !ok {
-		return refuse(fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in all (tenancy.limits.maxPortsPerNamespace)",
-			t.Service.Namespace, held, ports, t.req.Grants.MaxAllPorts), "use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
-	}
-	return nil
+	return r.Book.Reserve(t.Service.UID, wish)
 }
 
 func (t *task) keptTooMany(kept int) string {

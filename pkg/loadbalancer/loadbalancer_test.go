@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/lru"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -20,7 +21,7 @@ import (
 
 func TestMemberLists(t *testing.T) {
 	t.Parallel()
-	p := New(API{}, Options{})
+	p := &Reconciler{members: lru.New(16)}
 	same := func(a, b []string) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 	first := p.oneCopy([]string{"a", "b"})
 	require.True(t, same(first, p.oneCopy([]string{"a", "b"})), "one copy")

@@ -23,37 +23,31 @@ import (
 // It reads whole lists, those that others read since.
 // With unfinished, they are also addresses whose release failed in an earlier process.
 func (r *Reconciler) Orphans(ctx context.Context, project string, since time.Time, unfinished bool) ([]observe.Orphan, error) {
-	id, err := r.options.Project(ctx, project)
+	id, err := r.Project(ctx, project)
 	if err != nil {
 		return nil, err
 	}
-	return r.observer.Orphans(ctx, id, r.options.ClusterIDs(), since, unfinished, r.options.Book)
+	return r.observer.Orphans(ctx, id, r.ClusterIDs(), since, unfinished, r.Book)
 }
 
 // Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
 // since, the same that Orphans and previews of that time read.
 func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
-	project, err := r.options.Project(ctx, "")
+	project, err := r.Project(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	return r.observer.Lists(ctx, project, since)
 }
 
-// noRecords is the record store of a Service that is gone.
-type noRecords struct{}
-
-func (noRecords) Load(context.Context) (annotation.Records, error) { return annotation.Records{}, nil }
-func (noRecords) Save(context.Context, annotation.Records) error   { return nil }
-
 // RemovalOf returns the request that removes everything of a Service that is gone, with the same proofs as its deletion
 // would have asked for. found is what was found of it.
 func RemovalOf(found []observe.Orphan) Request {
-	first := found[0]
+	first, none := found[0], func(context.Context, annotation.Records, bool) error { return nil }
 	namespace, name, _ := strings.Cut(first.Service, "/")
 	req := Request{
 		Facts:  plan.Facts{Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)}},
-		Absent: true, Records: noRecords{}, Project: first.Project, AllACLs: true,
+		Absent: true, Records: none, Project: first.Project, AllACLs: true,
 	}
 	if first.UID == "" {
 		req.Service.UID = "unused " + first.ID // an address that the Services which used it have left
@@ -85,14 +79,14 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 	if !r.applies() {
 		return 0, nil
 	}
-	id, err := r.options.Project(ctx, project)
+	id, err := r.Project(ctx, project)
 	if err != nil {
 		return 0, err
 	}
-	cluster := r.options.ClusterIDs()[0]
+	cluster := r.ClusterIDs()[0]
 	tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
 	if err != nil {
-		return 0, permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
+		return 0, observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
 	tagged := sets.New[string]()
 	for i := range tags {
@@ -110,10 +104,10 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 	for batch := range slices.Chunk(gone, sweepBatch) {
 		s, err := r.api.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
 		if err == nil {
-			_, err = r.api.Wait(ctx, "deleteTags", s.JobID)
+			_, err = r.api.Client.Jobs().Wait(ctx, "deleteTags", s.JobID)
 		}
 		if err != nil {
-			return done, permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
+			return done, observe.Permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
 		}
 		done += len(batch)
 	}
@@ -124,10 +118,10 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 // role may not list tags.
 func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	ids := sets.New[string]()
-	for _, cluster := range r.options.ClusterIDs() {
+	for _, cluster := range r.ClusterIDs() {
 		tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{Key: plan.TagCluster, Value: cluster, ProjectID: "-1"})
 		if err != nil {
-			return nil, permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
+			return nil, observe.Permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
 		}
 		for i := range tags {
 			if tags[i].Value == cluster && tags[i].ProjectID != "" {
@@ -138,21 +132,13 @@ func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	return sets.List(ids), nil
 }
 
-// permitted returns an error, and nil for that of a command which the role does not allow.
-func permitted(err error) error {
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil
-	}
-	return err
-}
-
 // goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no internal
 // load balancers, and no list has what an administrator has hidden: that the server does not know the id is the proof.
 func (r *Reconciler) goneRules(ctx context.Context, project string, tagged sets.Set[string]) (gone []string, err error) {
 	if len(tagged) == 0 {
 		return nil, nil
 	}
-	rules, err := r.observer.Rules(ctx, project, r.options.Clock.Now())
+	_, rules, err := r.observer.Lists(ctx, project, r.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +149,7 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged sets.
 		return nil, nil
 	}
 	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
-	if permitted(err) != nil {
+	if observe.Permitted(err) != nil {
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
 	for i := range internal {

@@ -11,14 +11,12 @@
 package loadbalancer
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
@@ -43,29 +41,13 @@ type Options struct {
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
 	// VMs are the ids of all VMs with a NIC in a network, and those of Nodes for the empty network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// Commands lists the commands that the role allows, by name; may be nil.
-	Commands func(ctx context.Context) (sets.Set[string], error)
-	// HasParameter reports whether a command has a parameter on the server; may be nil.
-	HasParameter func(ctx context.Context, command, parameter string) (bool, error)
-	// Role is what is known of the role and the server; one of its own when nil.
-	Role *cloudstack.Role
 	// LeaveACLs leaves network ACL lists alone.
 	LeaveACLs bool
 	// DriftPeriod is how long what was read is trusted; zero means for ever.
 	DriftPeriod time.Duration
-	// Policy filters plans.
+	// Policy filters plans; PolicyApply when empty.
 	Policy plan.Policy
-	// Clock is the real one when nil.
-	Clock clock.PassiveClock
-}
-
-func (o Options) withDefaults() Options {
-	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
-	o.Clock = cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
-	if o.Role == nil {
-		o.Role = cloudstack.NewRole(o.Clock)
-	}
-	return o
+	Clock  clock.PassiveClock
 }
 
 // Request is one Service to work on.
@@ -83,7 +65,6 @@ type Request struct {
 	Keep, MembersKnown bool
 	Records            apply.Store
 	Grants             plan.Grants
-	Notify             func(plan.Notice)
 	// Memory is what is known of the Service; nil for nothing.
 	Memory *Memory
 	// Since means that what was read before is not trusted; whole lists that were begun since may be shared with other

@@ -25,7 +25,7 @@ import (
 type API = apply.API
 
 // FromClient makes a client an API.
-func FromClient(c *cloudstack.Client) API { return API{Reader: c, Jobs: c.Jobs(), Client: c} }
+func FromClient(c *cloudstack.Client) API { return API{Reader: c, Client: c} }
 
 // Result is what a Service got.
 type Result struct {
@@ -39,6 +39,8 @@ type Result struct {
 	Done int
 	// Freed means that an address or ports became free for other Services.
 	Freed bool
+	// Notices are worth Events.
+	Notices []plan.Notice
 
 	// Desired and Actual are what the plan was made of, as far as that is known. Pending is how many acquisitions had
 	// no known result.
@@ -50,8 +52,9 @@ type Result struct {
 // Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what
 // is remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
 type Reconciler struct {
-	api       API
-	options   Options
+	api API
+	Options
+	role      *cloudstack.Role
 	observer  *observe.Observer
 	applier   *apply.Applier
 	metrics   *metrics
@@ -63,13 +66,14 @@ type Reconciler struct {
 
 // New makes a Reconciler. It makes no call.
 func New(api API, o Options) *Reconciler {
-	o = o.withDefaults()
+	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
+	role := api.Client.Role()
 	observer := observe.New(api, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: o.Role, LeaveACLs: o.LeaveACLs,
+		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: role, LeaveACLs: o.LeaveACLs,
 	})
 	return &Reconciler{
-		api: api, options: o, observer: observer, metrics: newMetrics(), members: lru.New(16),
-		applier: &apply.Applier{API: api, Role: o.Role, Clock: o.Clock, Touch: observer.Touch},
+		api: api, Options: o, role: role, observer: observer, metrics: newMetrics(), members: lru.New(16),
+		applier: &apply.Applier{API: api, Role: role, Clock: o.Clock, Touch: observer.Touch},
 	}
 }
 
@@ -79,26 +83,21 @@ func (r *Reconciler) Metrics() []prometheus.Collector {
 }
 
 // applies reports whether plans are done in full.
-func (r *Reconciler) applies() bool { return r.options.Policy == plan.PolicyApply }
+func (r *Reconciler) applies() bool { return r.Policy == plan.PolicyApply }
 
 // Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only
 // when nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
 // *cloudstack.Error; the next call goes on from where this one stopped.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
-	for range 3 {
-		var t *task
-		if t, err = r.newTask(ctx, req); err == nil {
-			result, err = r.work(ctx, t)
-			t.end()
-		}
-		if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
-			req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
-			continue
-		}
-		if !errors.Is(err, apply.ErrRecordsChanged) {
-			break
-		}
-		req.Spec.Records = t.Records.Clone() // those that the API server has
+	t, err := r.newTask(ctx, req)
+	if err == nil {
+		result, err = r.work(ctx, t)
+		result.Notices = t.Notices
+		t.end()
+	}
+	if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
+		req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
+		return r.Reconcile(ctx, req)
 	}
 	return result, err
 }
@@ -180,7 +179,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 // Lasting reports whether an error of Reconcile stays until something changes, and nothing is on its way because of the
 // call.
 func Lasting(err error) bool {
-	if _, refused := errors.AsType[*plan.RefusalError](err); refused {
+	if plan.RefusalOf(err) != nil {
 		return true
 	}
 	e, ok := errors.AsType[*cloudstack.Error](err)
@@ -198,9 +197,9 @@ func Lasting(err error) bool {
 // settle completes what earlier syncs left running, as far as it has ended.
 func (r *Reconciler) settle(ctx context.Context, t *task) error {
 	known, changed := t.Actual != nil, false
-	err := r.applier.Resume(ctx, t.work)
+	err := t.work.Resume(ctx)
 	if err == nil {
-		changed, err = r.applier.Settle(ctx, t.work)
+		changed, err = t.work.Settle(ctx)
 	}
 	if changed || !known {
 		t.Actual = nil
@@ -237,7 +236,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 // gone ends the deletion of a Service, which planned some steps.
 func (r *Reconciler) gone(t *task, planned int) error {
 	if !r.applies() && planned > 0 {
-		return fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
+		return fmt.Errorf("nothing is deleted under the policy %s", r.Policy)
 	}
 	if len(t.Records.Pending) > 0 {
 		return &plan.WaitError{
@@ -254,19 +253,24 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	t.work.Again = false
 	target := plan.Target(t.Desired, *t.Actual)
 	unrecorded := target != nil && !target.Recorded && r.applies()
-	if steps = r.options.Policy.Filter(steps); len(steps) == 0 && !unrecorded {
+	if steps = r.Policy.Filter(steps); len(steps) == 0 && !unrecorded {
 		return nil
 	}
 	if err := r.lock(ctx, t); err != nil {
 		return err
 	}
 	defer t.release()
-	if target != nil {
-		if err := r.reserve(ctx, t, target.Key(), target.Claim); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case target != nil:
+		err = r.reserve(ctx, t, target.Key(), target.Claim)
+	case !t.Desired.Absent: // one is acquired
+		err = r.reserve(ctx, t, t.Desired.Address, plan.Claim{})
 	}
-	return r.applier.Do(ctx, t.work, steps)
+	if err != nil {
+		return err
+	}
+	return t.work.Do(ctx, steps)
 }
 
 // noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using

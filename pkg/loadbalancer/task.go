@@ -72,36 +72,34 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 			Desired:  plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
 			Actual:   mem.actual,
 			Records:  req.Spec.Records.Clone(),
-			Book:     r.options.Book,
-			Clusters: r.options.ClusterIDs(),
-			Notify:   req.Notify,
+			Book:     r.Book,
+			Clusters: r.ClusterIDs(),
 		},
 		Doubts: mem.doubts, Known: !mem.readAt.IsZero(), AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
 	if req.Absent {
-		t.since = r.options.Clock.Now() // what is removed does not depend on what was refused before
+		t.since = r.Clock.Now() // what is removed does not depend on what was refused before
 	}
-	t.Lacks = func(command string) bool { return r.options.Role.Lacks(t.Project, command, t.since) }
-	t.work = apply.NewWork(t.Subject, &mem.changes, req.Records)
-	t.work.MayAcquire = func(ctx context.Context, address string) error { return r.reserve(ctx, t, address, plan.Claim{}) }
+	t.Lacks = func(command string) bool { return r.role.Lacks(t.Project, command, t.since) }
+	t.work = r.applier.Begin(t.Subject, &mem.changes, req.Records)
 	var err error
 	own := cmp.Or(t.Records.Project(), req.Project)
 	if own == "" && t.Records.Empty() && req.Spec.Project != "" {
-		if own, err = r.options.Project(ctx, req.Spec.Project); err != nil {
+		if own, err = r.Project(ctx, req.Spec.Project); err != nil {
 			return nil, err
 		}
 	}
 	t.Project, t.OwnProject = own, own
 	if own == "" {
-		t.Project, err = r.options.Project(ctx, "")
+		t.Project, err = r.Project(ctx, "")
 	}
 	switch {
 	case req.Since.After(mem.readAt):
-		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.options.Clock.Since(req.Since)) // shared by all Services of the round
+		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.Clock.Since(req.Since)) // shared by all Services of the round
 		t.Actual = nil
 	case mem.readAt.IsZero() && (len(t.Records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
-		t.BulkSince = r.options.Clock.Now().Add(-bulkAge)
+		t.BulkSince = r.Clock.Now().Add(-bulkAge)
 	}
 	return t, err
 }
@@ -196,7 +194,7 @@ func (r *Reconciler) young(t *task) bool { return !t.mem.doubted && r.remembered
 
 // remembered reports whether it is remembered what the Service has.
 func (r *Reconciler) remembered(t *task) bool {
-	return t.Actual != nil && (r.options.DriftPeriod == 0 || r.options.Clock.Since(t.mem.readAt) < r.options.DriftPeriod)
+	return t.Actual != nil && (r.DriftPeriod == 0 || r.Clock.Since(t.mem.readAt) < r.DriftPeriod)
 }
 
 // look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs
@@ -251,7 +249,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		return r.planKept(ctx, t)
 	}
 	for {
-		t.Actual.Consult(r.options.Book, t.Service)
+		t.Actual.Consult(r.Book, t.Service)
 		if refusal := plan.CheckCluster(*t.Actual, t.Clusters); refusal != nil {
 			return nil, refusal
 		}
@@ -262,7 +260,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
-		if _, known := r.options.Role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
+		if _, known := r.role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
 			if err := r.askInPlace(ctx); err != nil {
 				return nil, err
 			}
@@ -272,7 +270,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		if refusal != nil {
 			return nil, refusal
 		}
-		if plan.PutsOn(steps) && r.options.Clock.Since(t.mem.readAt) > freshAge {
+		if plan.PutsOn(steps) && r.Clock.Since(t.mem.readAt) > freshAge {
 			// The address may have changed hands since it was read.
 			if err := r.observe(ctx, t, false); err != nil {
 				return nil, err
@@ -293,7 +291,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		} else if fewer {
 			continue
 		}
-		if err := t.mem.changes.DeletionsRunning(steps, *t.Actual, r.options.Clock.Now()); err != nil {
+		if err := t.mem.changes.DeletionsRunning(steps, *t.Actual, r.Clock.Now()); err != nil {
 			return nil, err
 		}
 		if t.read {
@@ -318,9 +316,9 @@ func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error)
 		if t.Actual.OtherCluster != "" {
 			return nil, nil
 		}
-		t.Actual.Consult(r.options.Book, t.Service)
+		t.Actual.Consult(r.Book, t.Service)
 		desired, steps := plan.Kept(t.Facts, *t.Actual, t.req.MembersKnown, r.limits(t))
-		if read || !plan.PutsOn(steps) || r.options.Clock.Since(t.mem.readAt) <= freshAge {
+		if read || !plan.PutsOn(steps) || r.Clock.Since(t.mem.readAt) <= freshAge {
 			t.Desired = desired
 			return steps, nil
 		}
@@ -328,14 +326,11 @@ func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error)
 }
 
 // askInPlace asks the server whether it changes rules in place. One that does not say is taken for one that does not.
-func (r *Reconciler) askInPlace(ctx context.Context) (err error) {
-	has := false
-	if r.options.HasParameter != nil {
-		has, err = r.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
-	}
-	if permitted(err) != nil {
+func (r *Reconciler) askInPlace(ctx context.Context) error {
+	has, err := r.api.Client.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
+	if observe.Permitted(err) != nil {
 		return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
 	}
-	r.options.Role.Note("", plan.AbilityInPlace, has)
+	r.role.Note("", plan.AbilityInPlace, has)
 	return nil
 }

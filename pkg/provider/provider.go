@@ -254,14 +254,11 @@ func (p *Provider) registration() *registration.Controller {
 func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recorder) service.Deps {
 	return service.Deps{
 		Options: loadbalancer.Options{
-			ClusterIDs:   p.clusterIDs,
-			ClusterName:  p.options.ClusterName,
-			DriftPeriod:  p.options.DriftPeriod,
-			Policy:       plan.Policy(p.options.Policy),
-			LeaveACLs:    !p.options.ManageNetworkACLs,
-			Role:         p.client.Role(),
-			Commands:     p.client.ListAPIs,
-			HasParameter: p.client.HasParameter,
+			ClusterIDs:  p.clusterIDs,
+			ClusterName: p.options.ClusterName,
+			DriftPeriod: p.options.DriftPeriod,
+			Policy:      plan.Policy(p.options.Policy),
+			LeaveACLs:   !p.options.ManageNetworkACLs,
 		},
 		API:          loadbalancer.FromClient(p.client),
 		Mode:         cmp.Or(p.options.LBMode, p.config.LBMode),

@@ -5,6 +5,7 @@ package service
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -20,7 +21,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/evidence"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -45,12 +45,8 @@ type reservation struct {
 	until     time.Time
 }
 
-const (
-	// clockSkew is how far the clocks of the management server and of the controller may be apart.
-	clockSkew = 10 * time.Minute
-	// acquisitionPause is when a Service looks again whether an address is acquired for another one.
-	acquisitionPause = 2 * time.Second
-)
+// acquisitionPause is when a Service looks again whether an address is acquired for another one.
+const acquisitionPause = 2 * time.Second
 
 // maxReservations is how many addresses are reserved for a namespace, or one Service that moves from address to address
 // would reserve them all.
@@ -127,8 +123,9 @@ func (b *book) set(v *version) (admitted []string) {
 		}
 	}
 	for address, u := range e.uses {
-		// A reservation lasts until its sync ends. A Service without a finalizer keeps what it has until it is cleaned up.
-		if _, still := uses[address]; !still && (u.kind == reserved || !Handles(svc)) {
+		// A reservation lasts until its sync ends. A Service that leaves has what it had until it is cleaned up, while status
+		// and records go one after the other.
+		if u.kind > uses[address].kind && (u.kind == reserved || e.Leaving) {
 			uses[address] = u
 		}
 	}
@@ -342,39 +339,70 @@ func (b *book) ByName(namespace, name string) *plan.Holder {
 }
 
 // Reserve implements plan.Book.
-func (b *book) Reserve(uid, address string, tags plan.Claim, limit int) (held int, err error) {
+func (b *book) Reserve(uid string, w plan.Wish) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.services[types.UID(uid)]
 	if e == nil {
-		return 0, nil // it is being removed, and uses nothing new
+		return nil // it is being removed, and uses nothing new
 	}
-	if _, has := e.uses[address]; has && address != "" {
-		return 0, nil
+	if _, has := e.uses[w.Address]; !has || w.Address == "" {
+		if err := b.mayUse(e, w); err != nil {
+			return err
+		}
 	}
-	claim := b.claim(address, e)
-	claim.Tagged, claim.TaggedUID = tags.Tagged, tags.TaggedUID
-	if refusal := claim.Refuses(path.Base(address), e.Namespace); refusal != nil && address != "" {
-		return 0, refusal
+	if err := b.mayHavePorts(e, w); err != nil {
+		return err
 	}
-	if len(claim.Holders) == 0 && tags.Tagged == "" && b.mayBeOnItsWay(e, tags.Acquired) {
-		return 0, &plan.WaitError{
-			Message: "address " + address + " was acquired a moment ago, perhaps for another Service",
+
+	e.reservedPorts = w.Ports
+	switch {
+	case w.Address == "":
+		e.acquiring = b.clock.Now()
+	case e.uses[w.Address].kind == "":
+		e.uses[w.Address] = use{kind: reserved}
+	}
+	return nil
+}
+
+// mayUse returns why a Service may not use one address more.
+func (b *book) mayUse(e *entry, w plan.Wish) error {
+	claim := b.claim(w.Address, e)
+	claim.Tagged, claim.TaggedUID = w.Tags.Tagged, w.Tags.TaggedUID
+	if refusal := claim.Refuses(path.Base(w.Address), e.Namespace); refusal != nil && w.Address != "" {
+		return refusal
+	}
+	if len(claim.Holders) == 0 && w.Tags.Tagged == "" && b.mayBeOnItsWay(e, w.Tags.Acquired) {
+		return &plan.WaitError{
+			Message: "address " + w.Address + " was acquired a moment ago, perhaps for another Service",
 			After:   acquisitionPause,
 		}
 	}
-	if limit >= 0 {
-		held, counted := b.held(e, address)
-		if !counted && held >= limit {
-			return held, loadbalancer.ErrTooMany
+	held, counted := b.held(e, w.Address)
+	if most := w.Grants.MaxAddresses; most >= 0 && !counted && held+w.Kept >= most {
+		return plan.Refuse(plan.ReasonNotAllowed,
+			fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", e.Namespace, held+w.Kept, most),
+			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
+	}
+	return nil
+}
+
+// mayHavePorts returns why a Service may not have as many ports.
+func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
+	held := 0
+	for _, other := range b.services {
+		if other != e && other.Namespace == e.Namespace {
+			held += other.ports()
 		}
 	}
-	if address == "" {
-		e.acquiring = b.clock.Now()
-		return 0, nil
+	most := w.Grants.MaxAllPorts
+	if most < 0 || w.Ports <= e.ports() || held+w.Ports <= most {
+		return nil
 	}
-	e.uses[address] = use{kind: reserved}
-	return 0, nil
+	return plan.Refuse(plan.ReasonNotAllowed,
+		fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in all (tenancy.limits.maxPortsPerNamespace)",
+			e.Namespace, held, w.Ports, most),
+		"use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
 }
 
 // mayBeOnItsWay reports whether an address, which was acquired at some time, may be the one that is being acquired for
@@ -386,7 +414,7 @@ func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 			begun = append(begun, p.Since)
 		}
 		for _, since := range begun {
-			if e != of && acquired != "" && !since.IsZero() && acquired.Time().Sub(since).Abs() < clockSkew {
+			if e != of && acquired != "" && !since.IsZero() && acquired.Time().Sub(since).Abs() < plan.ClockSkew {
 				return true
 			}
 		}
@@ -417,26 +445,6 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 		}
 	}
 	return n + len(addresses), addresses[address]
-}
-
-// ReservePorts implements plan.Book.
-func (b *book) ReservePorts(uid string, n, limit int) (held int, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.services[types.UID(uid)]
-	if e == nil || limit < 0 {
-		return 0, true
-	}
-	for _, other := range b.services {
-		if other != e && other.Namespace == e.Namespace {
-			held += other.ports()
-		}
-	}
-	if n > e.ports() && held+n > limit {
-		return held, false
-	}
-	e.reservedPorts = n
-	return held, true
 }
 
 // ports are how many ports the Service has or is about to have.

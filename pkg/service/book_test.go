@@ -20,7 +20,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/evidence"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -119,7 +118,7 @@ func TestReservationsAfterServices(t *testing.T) {
 		b.set(newVersion(svc))
 	}
 	reserve := func(uid, address string) error {
-		_, err := b.Reserve(uid, address, plan.Claim{}, -1)
+		err := b.Reserve(uid, wish(address, plan.Claim{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
@@ -147,11 +146,11 @@ func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("shop", "acquires"), aService("bank", "names"))
 	reserve := func(acquired time.Time) error {
-		_, err := b.Reserve("names", ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1)
+		err := b.Reserve("names", wish(ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1))
 		b.settle("names")
 		return err
 	}
-	_, err := b.Reserve("acquires", "", plan.Claim{}, -1)
+	err := b.Reserve("acquires", wish("", plan.Claim{}, -1))
 	require.NoError(t, err)
 	var wait *plan.WaitError
 	require.ErrorAs(t, reserve(testTime), &wait)
@@ -203,7 +202,7 @@ func TestReservationsOfAnEarlierProcess(t *testing.T) {
 		b.set(newVersion(svc))
 	}
 	reserve := func(uid string) error {
-		_, err := b.Reserve(uid, ip1, plan.Claim{}, -1)
+		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
@@ -255,10 +254,10 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 		holders := c.book.Claim(ip1, "").Holders
 		require.Len(t, holders, 1, name)
 		assert.True(t, holders[0].Leaving, name)
-		_, err := c.book.Reserve("late", ip1, plan.Claim{}, -1)
+		err := c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
 		requireRefused(t, err, name)
 		c.forget(KeyOf(web))
-		_, err = c.book.Reserve("late", ip1, plan.Claim{}, -1)
+		err = c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
 		assert.NoError(t, err, name)
 	}
 }
@@ -280,13 +279,13 @@ func TestFindServices(t *testing.T) {
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "first"), aService("a", "near"), aService("b", "far"))
-	_, err := b.Reserve("first", ip1, plan.Claim{}, -1)
+	err := b.Reserve("first", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err)
-	_, err = b.Reserve("first", ip1, plan.Claim{}, -1)
+	err = b.Reserve("first", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err, "it has the address")
-	_, err = b.Reserve("far", ip1, plan.Claim{}, -1)
+	err = b.Reserve("far", wish(ip1, plan.Claim{}, -1))
 	requireRefused(t, err)
-	_, err = b.Reserve("near", ip1, plan.Claim{}, -1)
+	err = b.Reserve("near", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err, "the same namespace")
 	b.set(newVersion(aService("a", "first", annotated("example.org/note", "x"))))
 	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1), "a change of the Service does not end its reservation")
@@ -295,7 +294,7 @@ func TestReservations(t *testing.T) {
 	b.set(newVersion(aService("a", "near", showing(false, ip1))))
 	b.settle("near")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
-	_, err = b.Reserve("gone", ip2, plan.Claim{}, 0)
+	err = b.Reserve("gone", wish(ip2, plan.Claim{}, 0))
 	require.NoError(t, err, "a Service that is being removed uses nothing new")
 	assert.Empty(t, holdersOf(b, ip2))
 	b.settle("gone")
@@ -312,7 +311,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 	b := bookOf(aService("shop", "guest"), aService("blog", "late"))
 	b.set(owner(""))
 	reserve := func(uid string) error {
-		_, err := b.Reserve(uid, ip1, plan.Claim{}, -1)
+		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
 		return err
 	}
 	requireRefused(t, reserve("guest"))
@@ -329,25 +328,31 @@ func TestSharingDecidesReservations(t *testing.T) {
 	requireRefused(t, reserve("late"), "annotations that cannot be read share with nobody")
 }
 
+// wish is for an address, in a namespace that may have so many.
+func wish(address string, tags plan.Claim, most int) plan.Wish {
+	grants := plan.AllGrants()
+	grants.MaxAddresses = most
+	return plan.Wish{Address: address, Tags: tags, Grants: grants}
+}
+
 // An address that was acquired counts once, also before the sync that acquired it ends.
 func TestAcquiredAddressCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
-	_, err := b.Reserve("one", "", plan.Claim{}, 3)
+	err := b.Reserve("one", wish("", plan.Claim{}, 3))
 	require.NoError(t, err)
 	b.set(newVersion(aService("a", "one", recording(true, ip1))))
 	for _, uid := range []string{"two", "three"} {
-		_, err = b.Reserve(uid, "", plan.Claim{}, 3)
+		err = b.Reserve(uid, wish("", plan.Claim{}, 3))
 		require.NoError(t, err, uid)
 	}
-	held, err := b.Reserve("four", "", plan.Claim{}, 3)
-	require.ErrorIs(t, err, loadbalancer.ErrTooMany)
-	assert.Equal(t, 3, held)
-	_, err = b.Reserve("four", ip1, plan.Claim{}, 3)
+	err = b.Reserve("four", wish("", plan.Claim{}, 3))
+	require.ErrorContains(t, err, "has 3 addresses, and may have 3")
+	err = b.Reserve("four", wish(ip1, plan.Claim{}, 3))
 	require.NoError(t, err, "an address that the namespace has is not one more")
 	b.settle("two") // it acquired none after all
 	b.settle("four")
-	_, err = b.Reserve("four", "", plan.Claim{}, 3)
+	err = b.Reserve("four", wish("", plan.Claim{}, 3))
 	require.NoError(t, err)
 }
 
@@ -378,7 +383,7 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 		for range 2 {
 			c.ServiceHandler().OnUpdate(first, aService("bank", "web", append(tc.older, versioned("6"))...))
 			assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
-			_, err := c.book.Reserve("guest", ip1, plan.Claim{}, -1)
+			err := c.book.Reserve("guest", wish(ip1, plan.Claim{}, -1))
 			requireRefused(t, err, name)
 		}
 	}

@@ -60,7 +60,7 @@ type Recorder interface {
 
 // Controller keeps the load balancers of Services as the Services ask for.
 type Controller struct {
-	deps       Deps
+	Deps
 	reconciler *loadbalancer.Reconciler
 	queue      workqueue.TypedDelayingInterface[Key]
 	fair       *fairQueue // the order of queue
@@ -123,7 +123,7 @@ func (s *state) forwarding() bool {
 func New(d Deps) *Controller {
 	fair := newFairQueue()
 	c := &Controller{
-		deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
+		Deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
 		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
 		states: map[Key]*state{}, pace: pace{},
 	}
@@ -148,7 +148,7 @@ func New(d Deps) *Controller {
 
 // Run works until the context ends. The informers that the controller depends on have been filled.
 func (c *Controller) Run(ctx context.Context, workers int) {
-	services, err := c.deps.Services()
+	services, err := c.Services()
 	if err != nil {
 		klog.ErrorS(err, "The Services cannot be listed: no load balancer is worked on")
 		return
@@ -234,30 +234,27 @@ func (c *Controller) forget(k Key) {
 // returns the newest version before and now, both nil for a Service that the controller has nothing to do with. ours is
 // set when the controller handles it, or has worked on it: something of it may be in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
-	k := KeyOf(svc)
-	ours = Handles(svc)
-	c.with(k, func(s *state) { was, ours = s.version, ours || s.touched })
-	switch {
-	case was == nil && !ours:
-		return nil, nil, false
-	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
-		return was, was, ours
-	}
+	k, ours, admits := KeyOf(svc), Handles(svc), false
 	is = newVersion(svc)
 
 	c.mu.Lock()
-	s, admits := c.stateLocked(k), false
-	was = s.version
-	is.inherit(was)
+	if s := c.states[k]; s != nil {
+		was, ours = s.version, ours || s.touched
+	}
 	switch {
-	case was != nil && older(svc, was.svc): // meanwhile
+	case was == nil && !ours:
+		is = nil
+	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
 		is = was
-	case !ours:
-		s.version, s.orphans = is, nil
-		c.book.remove(k.UID)
 	default:
+		is.inherit(was)
+		s := c.stateLocked(k)
 		s.version, s.orphans = is, nil
-		admits = c.admit(is, c.book.set(is))
+		if ours {
+			admits = c.admit(is, c.book.set(is))
+		} else {
+			c.book.remove(k.UID)
+		}
 	}
 	c.mu.Unlock()
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
 var testTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -83,8 +86,10 @@ func (silent) Event(runtime.Object, string, string, string) {}
 func idleController(t testing.TB) (*Controller, *clocktesting.FakeClock) {
 	t.Helper()
 	clk := clocktesting.NewFakeClock(testTime)
+	client, err := cloudstack.NewClient(&cloudstack.Config{APIURL: "http://127.0.0.1:1/client/api", APIKey: "key", SecretKey: "secret"})
+	require.NoError(t, err)
 	c := New(Deps{
-		Clock: clk, Recorder: silent{},
+		API: loadbalancer.FromClient(client), Clock: clk, Recorder: silent{},
 		Services: func() ([]*corev1.Service, error) { return nil, nil },
 		Nodes:    func() ([]*corev1.Node, error) { return nil, nil },
 	})

@@ -28,14 +28,14 @@ const (
 // inventory is that of a project by name or id; the configured one for none.
 func (c *Controller) inventory(name string) *inventory.Inventory {
 	if name == "" {
-		return c.deps.Inventory
+		return c.Inventory
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, _ := c.projects.Get(name)
 	other, ok := known.(*inventory.Inventory)
 	if !ok {
-		other = c.deps.InventoryOf(name)
+		other = c.InventoryOf(name)
 	}
 	c.projects.Add(name, other, inventoryIdle)
 	return other
@@ -43,8 +43,8 @@ func (c *Controller) inventory(name string) *inventory.Inventory {
 
 // inventoryByID is inventory for a resolved project.
 func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.Inventory {
-	if own, err := c.deps.Inventory.ProjectID(ctx); err == nil && own == id {
-		return c.deps.Inventory
+	if own, err := c.Inventory.ProjectID(ctx); err == nil && own == id {
+		return c.Inventory
 	}
 	return c.inventory(id)
 }
@@ -65,7 +65,7 @@ func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]stri
 	}
 	var out []string
 	if network == "" {
-		nodes, _ := c.deps.Nodes() // none while the cache is not filled
+		nodes, _ := c.Nodes() // none while the cache is not filled
 		members, _ := c.members.Match(vms, nodes)
 		for i := range members {
 			out = append(out, members[i].VMID)

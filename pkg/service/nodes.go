@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,13 +55,13 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		if w.serving = filterNodes(w.serving, func(n *corev1.Node) bool { return with[n.Name] }); len(w.serving) == 0 {
 			none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
-		w.state.ready = readySince(w.state.ready, w.serving, c.deps.Clock.Now())
+		w.state.ready = readySince(w.state.ready, w.serving, c.Clock.Now())
 		since = w.state.ready
 	}
 
 	w.unhealthy = c.unhealthy(w, w.serving)
 	if w.forwards {
-		for _, name := range justReady(since, w.unhealthy, c.deps.Clock.Now()) {
+		for _, name := range justReady(since, w.unhealthy, c.Clock.Now()) {
 			w.unhealthy[name] = failover.Problem{Text: "its endpoints have just become ready"}
 			c.queue.AddAfter(w.key, endpointSettle)
 		}
@@ -125,7 +124,7 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 		return nil
 	}
 	out := failover.Problems(nodes, c.heartbeats.Suspected())
-	all, _ := c.deps.Nodes() // none while the cache is not filled
+	all, _ := c.Nodes() // none while the cache is not filled
 	for _, n := range filterNodes(all, failover.Leaving) {
 		out[n.Name] = failover.ProblemOf(n) // it is not among the nodes that serve, and may be one that ports lead to
 	}
@@ -169,7 +168,7 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 		w.request.Reach = inZone(vms, all, w.spec.Zone)
 	}
 	if vms != nil && w.forwards {
-		all, _ := c.deps.Nodes() // none while the cache is not filled
+		all, _ := c.Nodes() // none while the cache is not filled
 		w.request.Leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
 	}
 	return nil
@@ -196,7 +195,7 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 	}
 	members, failed := c.members.Match(vms, nodes)
 	newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
-	if len(failed) > 0 && (c.deps.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
+	if len(failed) > 0 && (c.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
 		if vms, err = inv.VMs(ctx, time.Second); err != nil {
 			return nil, err
 		}
@@ -219,11 +218,7 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 	}
 	for reason, texts := range problems {
 		slices.Sort(texts)
-		more := ""
-		if n := len(texts) - namedNodes; n > 0 {
-			texts, more = texts[:namedNodes], fmt.Sprintf("; and %d more", n)
-		}
-		w.events.warn(reason, "not serving: "+strings.Join(texts, "; ")+more)
+		w.events.warn(reason, "not serving: "+plan.Some(texts, namedNodes))
 	}
 	if w.spec.Zone != "" {
 		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {
@@ -257,7 +252,7 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 
 // noneEligible says why no node may serve.
 func (c *Controller) noneEligible() string {
-	nodes, err := c.deps.Nodes()
+	nodes, err := c.Nodes()
 	if err == nil && len(nodes) == 0 {
 		return "the cluster has no nodes yet"
 	}

@@ -63,7 +63,7 @@ func (c *Controller) charge(w *work) {
 	if w.first && w.Done > 0 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		now := c.deps.Clock.Now()
+		now := c.Clock.Now()
 		c.pace.of(w.key.Namespace, now).ReserveN(now, min(w.Done, changesAtOnce))
 	}
 }

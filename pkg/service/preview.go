@@ -36,11 +36,11 @@ func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, err
 }
 
 // ClusterID is the id of the cluster in the tags of what is its own.
-func (p *Previewer) ClusterID() string { return p.c.deps.ClusterIDs()[0] }
+func (p *Previewer) ClusterID() string { return p.c.ClusterIDs()[0] }
 
 // ProjectID is the project of the cloud-config; "" for the account's own.
 func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
-	return p.c.deps.Inventory.ProjectID(ctx)
+	return p.c.Inventory.ProjectID(ctx)
 }
 
 // Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with
@@ -70,7 +70,7 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 	if err := r.fillBook(ctx); err != nil {
 		return out, err
 	}
-	if out.VMs, err = r.c.deps.Inventory.VMs(ctx, max(time.Nanosecond, r.c.deps.Clock.Since(r.since))); err != nil {
+	if out.VMs, err = r.c.Inventory.VMs(ctx, max(time.Nanosecond, r.c.Clock.Since(r.since))); err != nil {
 		return out, err
 	}
 	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, r.since); err != nil {
@@ -101,7 +101,7 @@ func (r *Round) fillBook(ctx context.Context) error {
 // is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
-	w := newWork(read(svc, r.c.deps.Mode), &state{since: r.since}, nodes, (*notices)(&out.Notices))
+	w := newWork(read(svc, r.c.Mode), &state{since: r.since}, nodes, (*notices)(&out.Notices))
 	w.preview = true
 	err := r.fillBook(ctx)
 	if err == nil {

@@ -5,7 +5,6 @@ package service
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"time"
 
@@ -56,10 +55,10 @@ func (b backoff) after(failures int) time.Duration {
 
 // triggerOf classifies the error of a sync.
 func triggerOf(err error) trigger {
-	if _, pending := errors.AsType[*plan.WaitError](err); pending {
+	if plan.WaitOf(err) != nil {
 		return byAnswer
 	}
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
+	if refusal := plan.RefusalOf(err); refusal != nil {
 		switch refusal.Reason {
 		case plan.ReasonAddressUnavailable, plan.ReasonPortTaken, plan.ReasonNotAllowed: // a policy may limit the number of addresses
 			return byOthers
@@ -137,13 +136,13 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 // every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
 	var asked time.Duration
-	if pending, ok := errors.AsType[*plan.WaitError](err); ok {
+	if pending := plan.WaitOf(err); pending != nil {
 		asked = pending.After
 	}
 	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
-	refusal, refused := errors.AsType[*plan.RefusalError](err)
-	if next.kind == byChange && !refused && another {
+	refusal := plan.RefusalOf(err)
+	if next.kind == byChange && refusal == nil && another {
 		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
 	}
 	switch {
@@ -167,7 +166,7 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	case next.kind >= byOthers:
 		d = d * time.Duration(100+now.UnixMilli()%21) / 100
 	}
-	if refused && refusal.After > 0 {
+	if refusal != nil && refusal.After > 0 {
 		d = min(d, refusal.After)
 	}
 	next.until = now.Add(d)

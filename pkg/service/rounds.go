@@ -29,19 +29,19 @@ const sweepPeriod = time.Hour
 // runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
 func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
-	keys := c.lookForOrphans(ctx, c.deps.Clock.Now(), true)
+	keys := c.lookForOrphans(ctx, c.Clock.Now(), true)
 	for {
 		for _, k := range ordered(slices.Values(keys)) {
 			c.queue.Add(k)
 		}
-		if c.deps.DriftPeriod == 0 {
+		if c.DriftPeriod == 0 {
 			return
 		}
 		// Rounds begin between 0.8 and 1.0 periods apart, so that controllers started together do not stay together.
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.deps.Clock.After(c.deps.DriftPeriod * time.Duration(80+c.deps.Clock.Now().UnixMilli()%21) / 100):
+		case <-c.Clock.After(c.DriftPeriod * time.Duration(80+c.Clock.Now().UnixMilli()%21) / 100):
 		}
 		keys = c.Round(ctx)
 	}
@@ -50,7 +50,7 @@ func (c *Controller) runRounds(ctx context.Context) {
 // Round begins a drift round: it returns the Services to compare with CloudStack, and what has to be cleaned up. What was
 // read before the round does not count for them.
 func (c *Controller) Round(ctx context.Context) []Key {
-	begun := c.deps.Clock.Now()
+	begun := c.Clock.Now()
 	c.sweepTags(ctx, begun)
 	keys := c.lookForOrphans(ctx, begun, false)
 	c.mu.Lock()
@@ -61,7 +61,7 @@ func (c *Controller) Round(ctx context.Context) []Key {
 		}
 	}
 	c.mu.Unlock()
-	c.rounds.Observe(c.deps.Clock.Since(begun).Seconds())
+	c.rounds.Observe(c.Clock.Since(begun).Seconds())
 	return keys
 }
 
@@ -70,7 +70,7 @@ func (c *Controller) Round(ctx context.Context) []Key {
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStart bool) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
 	total, complete, looked := 0, true, sets.New[string]()
-	services, _ := c.deps.Services() // without the list each orphan is reported as one of a Service that is gone
+	services, _ := c.Services() // without the list each orphan is reported as one of a Service that is gone
 	for _, project := range c.knownProjects() {
 		// A Service may name a project by its name, and tags name it by its id.
 		id, err := c.inventory(project).ProjectID(ctx)
@@ -101,7 +101,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	if complete {
 		c.orphanCount.Set(float64(total))
 	}
-	if !c.deps.CleanOrphans || c.deps.Policy != "" && c.deps.Policy != plan.PolicyApply {
+	if !c.CleanOrphans || c.Policy != "" && c.Policy != plan.PolicyApply {
 		return keys
 	}
 	for k, list := range found {
@@ -137,7 +137,7 @@ func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 		what += " (" + o.IP + ")"
 	}
 	ref := orphanObject(o)
-	c.deps.Recorder.Event(ref, corev1.EventTypeWarning, string(Orphan),
+	c.Recorder.Event(ref, corev1.EventTypeWarning, string(Orphan),
 		what+" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)")
 	return ref
 }
@@ -149,11 +149,10 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
 		return nil
 	}
-	req := loadbalancer.RemovalOf(found)
-	req.Notify = func(n plan.Notice) {
-		c.deps.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
+	result, err := c.reconciler.Reconcile(ctx, loadbalancer.RemovalOf(found))
+	for _, n := range result.Notices {
+		c.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	}
-	result, err := c.reconciler.Reconcile(ctx, req)
 	c.tryNext(result.Freed)
 	if err != nil {
 		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", fmt.Sprintf("%s %s", found[0].Kind, found[0].ID))
@@ -194,7 +193,7 @@ func (c *Controller) findProjects(ctx context.Context) {
 // knownProjects are the configured project and those that Services with an address name, or Services have named.
 func (c *Controller) knownProjects() []string {
 	names := sets.New("")
-	services, _ := c.deps.Services() // what cannot be listed names none
+	services, _ := c.Services() // what cannot be listed names none
 	for _, svc := range services {
 		if hasRecords(svc) {
 			names.Insert(strings.TrimSpace(svc.Annotations[annotation.Project]))

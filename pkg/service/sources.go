@@ -108,8 +108,8 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {
-		selects := func(n *corev1.Node) bool { return len(selected(s.spec, []*corev1.Node{n})) > 0 }
-		return s.version != nil && s.content != nil && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && selects(was) != selects(is))
+		read := s.version != nil && s.content != nil
+		return read && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && s.spec.NodeSelector != nil)
 	})
 }
 

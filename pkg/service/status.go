@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -20,6 +19,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -39,7 +39,7 @@ func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, c
 	if err != nil {
 		return err
 	}
-	after, err := c.deps.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text, metav1.PatchOptions{}, subresources...)
+	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text, metav1.PatchOptions{}, subresources...)
 	if err == nil {
 		c.wrote(w.key, after)
 		w.latest = after
@@ -91,7 +91,7 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 
 // gone asks the API server itself whether a Service does not exist.
 func (c *Controller) gone(ctx context.Context, namespace, name string, uid types.UID) bool {
-	svc, err := c.deps.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	svc, err := c.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
 }
 
@@ -140,7 +140,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	refusal, refused := errors.AsType[*plan.RefusalError](err)
+	refusal := plan.RefusalOf(err)
 	all := conditions(cmp.Or(w.unserved, w.Unserved), err)
 	if err == nil && w.IP != "" {
 		all = append(all, addressCondition(w.spec.Hostname, w.IP))
@@ -150,7 +150,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && apimeta.FindStatusCondition(svc.Status.Conditions, cond.Type) == nil {
 				continue // it says nothing until it was true once
 			}
-			cond.LastTransitionTime = metav1.Time{Time: c.deps.Clock.Now()}
+			cond.LastTransitionTime = metav1.Time{Time: c.Clock.Now()}
 			apimeta.SetStatusCondition(&svc.Status.Conditions, cond)
 		}
 		if status != nil {
@@ -158,7 +158,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		}
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			for i := range in.Ports {
-				if p := &in.Ports[i]; refused && int(p.Port) == refusal.Port {
+				if p := &in.Ports[i]; refusal != nil && int(p.Port) == refusal.Port {
 					p.Error = new(string(refusal.Reason))
 				}
 			}
@@ -181,19 +181,19 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 		}
 		return []metav1.Condition{ready, ports}
 	}
-	refusal, refused := errors.AsType[*plan.RefusalError](err)
-	if refused {
+	refusal := plan.RefusalOf(err)
+	if refusal != nil {
 		err = refusal // without what led to it
 	}
 	text := err.Error()
 	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(CloudStackError), text[:min(len(text), maxConditionMessage)]
-	if _, waiting := errors.AsType[*plan.WaitError](err); waiting {
+	if plan.WaitOf(err) != nil {
 		ready.Reason = string(Waiting)
 	}
-	if refused {
+	if refusal != nil {
 		ready.Reason = string(refusal.Reason)
 	}
-	if refused && refusal.Port != 0 {
+	if refusal != nil && refusal.Port != 0 {
 		ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, ready.Reason, ready.Message
 		if refusal.Reason == plan.ReasonMixedProtocols {
 			ports.Reason = corev1.LoadBalancerPortsErrorReason
@@ -212,41 +212,42 @@ func addressCondition(hostname, ip string) metav1.Condition {
 	return c
 }
 
-// recordStore keeps the records in the annotations of the Service that is worked on.
-type recordStore struct {
-	c *Controller
-	w *work
-}
+// errChanged means that the Service was changed while it was synced: it is synced again.
+var errChanged = errors.New("the Service was changed meanwhile")
 
-// Load reads the Service from the API server. It fails when the Service is gone, being deleted, or another one of the same
-// name: nothing may be acquired for it then.
-func (s *recordStore) Load(ctx context.Context) (annotation.Records, error) {
-	svc, err := s.c.deps.Kube.CoreV1().Services(s.w.latest.Namespace).Get(ctx, s.w.latest.Name, metav1.GetOptions{})
-	if err == nil && (svc.UID != s.w.latest.UID || svc.DeletionTimestamp != nil) {
-		err = fmt.Errorf("service %s/%s is being deleted, or not the one it was", svc.Namespace, svc.Name)
-	}
-	if err != nil {
-		return annotation.Records{}, err
-	}
-	records, err := annotation.ParseRecords(svc.Annotations)
-	return records.Trusted(), err
-}
-
-// Save patches the annotations of a Service that wants a load balancer. Those of another one stay until nothing is left of it.
-func (s *recordStore) Save(ctx context.Context, r annotation.Records) error {
-	if s.w.absent {
-		return nil
-	}
-	annotations := map[string]any{}
-	for name, value := range r.Values() {
-		if annotations[name] = value; value == "" {
-			annotations[name] = nil
+// records returns how a sync saves records, which is a patch of annotations. Those of a Service that wants no load balancer
+// stay until nothing is left of it.
+func (c *Controller) records(w *work) apply.Store {
+	return func(ctx context.Context, r annotation.Records, unchanged bool) error {
+		if w.absent {
+			return nil
 		}
+		annotations := map[string]any{}
+		for name, value := range r.Values() {
+			if annotations[name] = value; value == "" {
+				annotations[name] = nil
+			}
+		}
+		metadata := map[string]any{"annotations": annotations, "uid": w.latest.UID}
+		if unchanged {
+			metadata["resourceVersion"] = w.latest.ResourceVersion
+		}
+		err := c.patch(ctx, w, types.MergePatchType, map[string]any{"metadata": metadata})
+		switch {
+		case apierrors.IsNotFound(err) && r.Empty():
+			return nil
+		case apierrors.IsConflict(err) && unchanged:
+			return c.reread(ctx, w)
+		}
+		return err
 	}
-	metadata := map[string]any{"annotations": annotations, "uid": s.w.latest.UID}
-	err := s.c.patch(ctx, s.w, types.MergePatchType, map[string]any{"metadata": metadata})
-	if apierrors.IsNotFound(err) && r.Empty() {
-		return nil
+}
+
+// reread makes the version that the API server has the newest one, and returns errChanged.
+func (c *Controller) reread(ctx context.Context, w *work) error {
+	svc, err := c.Kube.CoreV1().Services(w.latest.Namespace).Get(ctx, w.latest.Name, metav1.GetOptions{})
+	if err == nil && svc.UID == w.latest.UID {
+		c.wrote(w.key, svc)
 	}
-	return err
+	return cmp.Or(err, errChanged)
 }

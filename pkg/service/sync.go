@@ -38,12 +38,12 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 		return 0, nil
 	}
 	if v.content == nil {
-		content := v.read(c.deps.Mode)
+		content := v.read(c.Mode)
 		c.with(k, func(*state) { v.content = content })
 	}
 
-	nodes, err := c.deps.Nodes()
-	w := newWork(v, s, nodes, c.deps.Recorder)
+	nodes, err := c.Nodes()
+	w := newWork(v, s, nodes, c.Recorder)
 	w.absent = w.absent || gone
 	switch {
 	case w.absent:
@@ -113,7 +113,7 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.began = c.deps.Clock.Now()
+	w.began = c.Clock.Now()
 	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
 		return wait, w.state.retry.err
 	}
@@ -150,14 +150,14 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 }
 
 // applies reports whether the policy lets the controller change anything.
-func (c *Controller) applies() bool { return c.deps.Policy != plan.PolicyDryRun }
+func (c *Controller) applies() bool { return c.Policy != plan.PolicyDryRun }
 
 // reconcile gathers what decides of the Service, and hands it to the load balancers. No refusal rests on nodes that
 // were read minutes ago.
 func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	for {
 		if err = c.gather(ctx, w); err == nil {
-			w.Result, err = c.reconciler.Reconcile(ctx, w.request)
+			w.Result, err = c.balance(ctx, w)
 		}
 		if w.fresh || !errors.Is(err, loadbalancer.ErrStale) {
 			break
@@ -165,7 +165,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 		w.fresh = true
 	}
 
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
+	if refusal := plan.RefusalOf(err); refusal != nil && refusal.Reason == plan.ReasonNoNodes {
 		return &plan.RefusalError{
 			Reason:  refusal.Reason,
 			Message: c.noneEligible() + ", so that the network of the address is not known",
@@ -173,6 +173,15 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 		}
 	}
 	return projectRefusal(w.svc, err)
+}
+
+// balance hands the request to the load balancers, and writes as Events what they have noticed.
+func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result, error) {
+	result, err := c.reconciler.Reconcile(ctx, w.request)
+	for _, n := range result.Notices {
+		w.events.notice(n)
+	}
+	return result, err
 }
 
 // gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve.
@@ -189,7 +198,7 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 	for _, text := range w.spec.Warnings {
 		w.events.warn(IgnoredSetting, text)
 	}
-	if denial := c.deps.Tenancy.Check(ns, w.svc); denial != nil {
+	if denial := c.Tenancy.Check(ns, w.svc); denial != nil {
 		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
 	}
 	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
@@ -212,9 +221,8 @@ func (c *Controller) ask(w *work, ns tenancy.Namespace) {
 		Absent:  w.absent,
 		Fresh:   w.fresh,
 		Preview: w.preview,
-		Grants:  grantsOf(c.deps.Tenancy, ns, w.spec.Address),
-		Records: &recordStore{c, w},
-		Notify:  w.events.notice,
+		Grants:  grantsOf(c.Tenancy, ns, w.spec.Address),
+		Records: c.records(w),
 		Memory:  &w.state.memory,
 	}
 	if !w.absent {
@@ -224,7 +232,10 @@ func (c *Controller) ask(w *work, ns tenancy.Namespace) {
 
 // report writes what became of a sync on the Service, and returns its error.
 func (c *Controller) report(ctx context.Context, w *work, err error) error {
-	if w.absent {
+	switch {
+	case errors.Is(err, errChanged):
+		return err
+	case w.absent:
 		return c.reportRemoval(ctx, w, err)
 	}
 	c.countMoves(w, err)
@@ -279,6 +290,9 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 	switch {
 	case errors.Is(err, context.Canceled):
 		return 0, err // the process ends
+	case errors.Is(err, errChanged):
+		c.with(w.key, func(s *state) { s.asked = "" }) // the next sync is the first of what the owner asks for
+		c.queue.Add(w.key)
 	case running != nil:
 		again = c.awaitJob(ctx, w, running)
 		if errors.Is(err, cloudstack.ErrJobTimeout) {
@@ -296,7 +310,7 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 // keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service
 // is looked at again: when that failed, or at the end of the wait.
 func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
-	now := c.deps.Clock.Now()
+	now := c.Clock.Now()
 	c.mu.Lock()
 	lasting, again := w.paced || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
 	c.mu.Unlock()
@@ -318,7 +332,7 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 		w.state.upkeep = retry{}
 		return wait
 	}
-	wait = min(wait, w.state.upkeep.failed(attempt{}, err, result, c.deps.Clock.Now()))
+	wait = min(wait, w.state.upkeep.failed(attempt{}, err, result, c.Clock.Now()))
 	if ctx.Err() == nil {
 		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again",
 			"service", klog.KObj(w.svc), "in", wait.Round(time.Second))
@@ -336,14 +350,14 @@ func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, 
 	c.ask(w, tenancy.Namespace{})
 	err := c.findBackends(ctx, w)
 	w.events = said
-	_, refused := errors.AsType[*plan.RefusalError](err)
+	refused := plan.RefusalOf(err) != nil
 	if err != nil && !refused {
 		return loadbalancer.Result{}, err
 	}
 
 	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
 	w.request.Keep, w.request.MembersKnown = true, !refused && !unreadable
-	return c.reconciler.Reconcile(ctx, w.request)
+	return c.balance(ctx, w)
 }
 
 // awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without
@@ -383,7 +397,7 @@ func (c *Controller) succeeded(w *work) {
 func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Lock()
 	w.state.served = false
-	w.state.retry.failed(w.attempt, err, w.Result, c.deps.Clock.Now())
+	w.state.retry.failed(w.attempt, err, w.Result, c.Clock.Now())
 	if shortage(err) { // for all that wait for an address in the project
 		for _, s := range c.states {
 			if s.retry.project == w.attempt.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
@@ -394,10 +408,10 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Unlock()
 	c.tryNext(w.Freed)
 	c.mu.Lock()
-	wait := max(0, w.state.retry.until.Sub(c.deps.Clock.Now()))
+	wait := max(0, w.state.retry.until.Sub(c.Clock.Now()))
 	c.mu.Unlock()
 
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
+	if refusal := plan.RefusalOf(err); refusal != nil {
 		w.events.warn(refusal.Reason, refusal.Error())
 	}
 	doing := "ensure"

@@ -24,14 +24,14 @@ const namespaceAge = time.Minute
 
 // namespace returns a namespace with its labels if the policy selects by labels.
 func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namespace, error) {
-	if !c.deps.Tenancy.NeedsLabels() {
+	if !c.Tenancy.NeedsLabels() {
 		return tenancy.Namespace{Name: name}, nil
 	}
 	if known, ok := c.namespaces.Get(name); ok {
 		labels, _ := known.(map[string]string)
 		return tenancy.Namespace{Name: name, Labels: labels}, nil
 	}
-	object, err := c.deps.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	object, err := c.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		object = &corev1.Namespace{} // it is gone, and its labels with it

@@ -15,7 +15,7 @@ import (
 
 // Recovered ends the waits of Services after failures that pass: CloudStack answers again.
 func (c *Controller) Recovered() {
-	now := c.deps.Clock.Now()
+	now := c.Clock.Now()
 	c.wake(0, func(s *state) bool {
 		s.upkeep.until = now
 		waits := s.retry.waiting() && s.retry.kind <= byAnswer
@@ -55,7 +55,7 @@ func (c *Controller) wake(after time.Duration, chosen func(*state) bool) {
 func (c *Controller) tryNext(freed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.deps.Clock.Now()
+	now := c.Clock.Now()
 	if freed {
 		c.freedAt = now
 	}
@@ -81,7 +81,7 @@ func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 	for k, s := range c.states {
 		asks := s.retry.kind == byOthers && s.content != nil && (by.names(s.spec.Address) || slices.Contains(by.statusIPs, s.spec.Address))
 		if asks && (slices.Contains(namespaces, k.Namespace) || slices.Contains(namespaces, tenancy.Everybody)) {
-			s.admitted, waits = c.deps.Clock.Now(), true
+			s.admitted, waits = c.Clock.Now(), true
 		}
 	}
 	return waits

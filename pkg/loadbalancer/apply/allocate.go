@@ -25,44 +25,30 @@ const allocationGrace = 10 * time.Minute
 const (
 	cmdAssociate  = "associateIpAddress"
 	cmdCreateTags = "createTags"
-
-	// clockSkew is how far the clocks of the management server and of the controller may be apart, with the time that an
-	// acquisition waits for others.
-	clockSkew = 10 * time.Minute
 )
 
 // allocate acquires an address, or takes one of a tier.
-func (r *run) allocate(ctx context.Context, s plan.Step) error {
+func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP, Allocated: true}
-	var err error
-	if s.Internal {
-		err = r.MayAcquire(ctx, "") // CloudStack chooses it
-	} else {
-		got, err = r.acquire(ctx, r.Work, s)
+	if !s.Internal {
+		var err error
+		if got, err = w.acquire(ctx, s); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	r.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
-	address := r.Actual.Find(got.ID)
+	w.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
+	address := w.Actual.Find(got.ID)
 	address.Acquired, address.Allocated = evidence.InstantOf(got.Acquired), got.Allocated
-	r.made[plan.ResourcePublicIP] = append(r.made[plan.ResourcePublicIP], got.ID)
+	w.acquired = got.ID
 	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has there.
-	return r.RecordServing(ctx, false)
+	return w.RecordServing(ctx, false)
 }
 
 // acquire acquires an address such that a crash at any point loses nothing: the job's id is on the Service before the call
 // is made. The record is not yet saved.
-func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation.AddressRecord, error) {
+func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
-	if err := w.MayAcquire(ctx, s.IP); err != nil {
-		return none, err
-	}
-	// The cached Service may be older than what another process recorded.
-	if err := w.check(ctx); err != nil {
-		return none, err
-	}
-	reserved, err := a.reserved(ctx, w.Project, s.IP)
+	reserved, err := w.reserved(ctx, s.IP)
 	if err != nil {
 		return none, err
 	}
@@ -74,54 +60,56 @@ func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation
 		ProjectID: w.OwnProject,
 		IP:        s.IP,
 		Reserved:  reserved,
-		Since:     a.Clock.Now().UTC().Truncate(time.Second),
+		Since:     w.Clock.Now().UTC().Truncate(time.Second),
 	}
 	w.Records.Pending = append(w.Records.Pending, p)
-	if err := w.save(ctx); err != nil {
+	// The cached Service may be older than what another process recorded.
+	if err := w.save(ctx, true); err != nil {
+		w.dropPending(p.JobID)
 		return none, err
 	}
 	request := cloudstack.AssociateIPRequest{NetworkID: s.NetworkID, ProjectID: w.Project, Address: s.IP, CustomJobID: p.JobID}
 	if s.VPCID != "" {
 		request.NetworkID, request.VPCID = "", s.VPCID // a tier cannot be named: the first rule binds the address to it
 	}
-	submitted, err := a.associate(ctx, w.Service.Namespace, request)
+	submitted, err := w.associate(ctx, w.Service.Namespace, request)
 	if err != nil {
-		return none, a.allocationFailed(ctx, w, p, err)
+		return none, w.allocationFailed(ctx, p, err)
 	}
-	return a.finish(ctx, w, p, submitted.ID)
+	return w.awaitAddress(ctx, p, submitted.ID)
 }
 
 // reserved reports whether the account has reserved an address. A release ends the reservation, and anybody may take the
 // address before it can be reserved again, so that such an address is never released.
-func (a *Applier) reserved(ctx context.Context, project, ip string) (bool, error) {
+func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	if ip == "" {
 		return false, nil // CloudStack chooses among the free ones
 	}
 	all := false
-	found, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip, ProjectID: project, State: plan.StateReserved, AllocatedOnly: &all})
+	found, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: &all})
 	return len(found) > 0, err
 }
 
 // associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of one
 // namespace do not delay those of others.
-func (a *Applier) associate(ctx context.Context, namespace string, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
+func (w *Work) associate(ctx context.Context, namespace string, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
 	for _, key := range []string{request.ProjectID + " " + namespace, request.ProjectID} {
-		unlock, err := a.associating.Lock(ctx, key)
+		unlock, err := w.associating.Lock(ctx, key)
 		if err != nil {
 			return cloudstack.Submitted{}, err
 		}
 		defer unlock()
 	}
-	return a.API.Client.AssociateIP(ctx, request)
+	return w.API.Client.AssociateIP(ctx, request)
 }
 
-func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.PendingAllocation, err error) error {
+func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocation, err error) error {
 	var e *cloudstack.Error
 	if errors.As(err, &e) && e.MayHaveHappened {
 		return err // the record stays: the next sync asks what became of it
 	}
 	w.dropPending(p.JobID)
-	serr := w.save(ctx)
+	serr := w.save(ctx, false)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
 		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: CloudStack says: "+e.Text,
@@ -136,12 +124,12 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	return errors.Join(err, serr)
 }
 
-// finish waits for an acquisition, and notes the address in the records. It was asked for just now, with the id of the address,
+// awaitAddress waits for an acquisition, and notes the address in the records. It was asked for just now, with the id of the address,
 // or at another time: then it may have been released since, and be somebody else's.
-func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
+func (w *Work) awaitAddress(ctx context.Context, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	due, now := usually(cmdAssociate), id != ""
-	job, err := a.alone(ctx, w, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: a.Clock.Since(p.Since), Due: &due}, func() (cloudstack.Submitted, error) {
+	job, err := w.alone(ctx, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: w.Clock.Since(p.Since), Due: &due}, func() (cloudstack.Submitted, error) {
 		return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
 	})
 	if id == "" && job != nil {
@@ -157,15 +145,15 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 	case err == nil && now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "":
 		ip = job.Acquired
 	default:
-		if ip, err = a.leftBy(ctx, w, p, id, err); err != nil {
+		if ip, err = w.leftBy(ctx, p, id, err); err != nil {
 			return none, err
 		}
 	}
-	return a.keep(w, p, ip), nil
+	return w.keep(p, ip), nil
 }
 
 // keep records an address that was acquired.
-func (a *Applier) keep(w *Work, p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
+func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
 	rec := annotation.AddressRecord{
 		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: !p.Reserved, Acquired: ip.Allocated,
 	}
@@ -182,11 +170,11 @@ func (a *Applier) keep(w *Work, p annotation.PendingAllocation, ip *cloudstack.P
 // leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a restart of the
 // server breaks jobs off without undoing what they did, and one that failed may have done its work, or left an address in state
 // Allocating, which has to be freed. failure is the job's.
-func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, failure error) (*cloudstack.PublicIP, error) {
+func (w *Work) leftBy(ctx context.Context, p annotation.PendingAllocation, id string, failure error) (*cloudstack.PublicIP, error) {
 	ip := &cloudstack.PublicIP{}
 	if id != "" {
 		all := false
-		ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
+		ips, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
 		if err != nil && !cloudstack.IsNotFound(err) {
 			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err)) // the record stays
 		}
@@ -195,56 +183,53 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 		}
 	}
 
+	claim := w.Book.Claim(ip.Address, "")
+	_, others := claim.Users(w.Service.UID)
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
-	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && w.othersHave(ip.Address)
+	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && others
 	there := ip.State == plan.StateAllocated
 	if failure != nil {
 		// The job acquires the address at its begin. What was acquired later is somebody else's.
-		late := evidence.InstantOf(ip.Allocated).Time().Sub(p.Since) > clockSkew
+		late := evidence.InstantOf(ip.Allocated).Time().Sub(p.Since) > plan.ClockSkew
 		there = there && !late && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
 	}
 	switch {
 	case there && !foreign:
 		return ip, nil
 	case failure != nil && ip.State == plan.StateAllocating:
-		err := a.wait(ctx, w, cmdDisassociate, []string{id}, func() (cloudstack.Submitted, error) { return a.API.Client.DisassociateIP(ctx, id) })
+		err := w.wait(ctx, cmdDisassociate, []string{id}, func() (cloudstack.Submitted, error) { return w.API.Client.DisassociateIP(ctx, id) })
 		if err != nil {
 			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err)) // to be asked for again
 		}
 	case failure != nil:
 	case there:
 		failure = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address, p.JobID)
-	case a.Clock.Since(p.Since) < plan.LostAnswerGrace:
+	case w.Clock.Since(p.Since) < plan.LostAnswerGrace:
 		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
 	default:
 		failure = fmt.Errorf("the acquired address %s was released by somebody else", id)
 	}
 	w.dropPending(p.JobID)
-	return nil, errors.Join(failure, w.save(ctx))
-}
-
-// othersHave reports whether another Service of the cluster has an address, by its IP.
-func (w *Work) othersHave(ip string) bool {
-	return slices.ContainsFunc(w.Book.Claim(ip, "").Holders, func(h plan.Holder) bool { return h.UID != w.Service.UID })
+	return nil, errors.Join(failure, w.save(ctx, false))
 }
 
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.
-func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error) {
+func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
-		given := w.Desired.Absent && a.Clock.Since(p.Since) >= allocationGrace
-		if j := w.Memory.alone[p.JobID]; j != nil && j.over.Err() == nil && !given {
-			return changed, w.Memory.waiting(lookAgain)
+		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
+		if j := w.besides[p.JobID]; j != nil && j.over.Err() == nil && !given {
+			return changed, w.waiting(lookAgain)
 		}
-		job, err := a.API.Client.QueryJob(ctx, p.JobID)
+		job, err := w.API.Client.QueryJob(ctx, p.JobID)
 		switch {
 		case err == nil && job.Status == cloudstack.JobPending && given:
 			// The Service goes, whatever becomes of the job: what it left until now is released.
 			changed = true
 			var ip *cloudstack.PublicIP
-			if ip, err = a.leftBy(ctx, w, p, job.InstanceID, fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
-				a.keep(w, p, ip)
+			if ip, err = w.leftBy(ctx, p, job.InstanceID, fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
+				w.keep(p, ip)
 			}
-		case cloudstack.IsNotFound(err) && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
+		case cloudstack.IsNotFound(err) && w.Clock.Since(p.Since) < plan.LostAnswerGrace:
 			continue // never arrived, or not yet: a new attempt has a new id, this one is asked for again
 		case cloudstack.IsNotFound(err):
 			w.dropPending(p.JobID)
@@ -252,13 +237,13 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 			return changed, fmt.Errorf("ask for the outcome of %s %s: %w", cmdAssociate, p.JobID, err)
 		default:
 			changed = true
-			_, err = a.finish(ctx, w, p, "")
+			_, err = w.awaitAddress(ctx, p, "")
 		}
 		pending := slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
 		if err != nil && pending {
 			return changed, err // still not settled
 		}
-		if err := w.save(ctx); err != nil {
+		if err := w.save(ctx, false); err != nil {
 			return changed, err
 		}
 	}

@@ -18,18 +18,18 @@ import (
 )
 
 // submitted returns what follows the job of a call.
-func (r *run) submitted(s plan.Step, command string) func(cloudstack.Submitted, error) error {
+func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted, error) error {
 	return func(answer cloudstack.Submitted, err error) error {
 		switch {
 		case err == nil:
-			r.note(s, command, answer)
+			w.note(s, command, answer)
 			return nil
 		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err): // an item that is gone needs no deletion
-			r.effect(s, plan.Outcome{})
+			w.effect(s, plan.Outcome{})
 			return nil
 		case s.Kind == plan.UpdateForward && cloudstack.IsNotFound(err) && strings.Contains(err.Error(), "parameter id "):
 			// CloudStack deletes the port forwardings of a VM that is expunged: another look shows what is there.
-			r.Again = true
+			w.Again = true
 			return nil
 		}
 		return refused(s, command, err)
@@ -37,26 +37,26 @@ func (r *run) submitted(s plan.Step, command string) func(cloudstack.Submitted, 
 }
 
 // call makes the call of an action. This is the one place that knows which action is which call.
-func (r *run) call(ctx context.Context, s plan.Step) error {
-	api, rule := r.API.Client, r.ruleID(s)
+func (w *Work) call(ctx context.Context, s plan.Step) error {
+	api, rule := w.API.Client, w.ruleID(s)
 	vm, secondary := plan.SplitMember(s.Member)
-	submitted := func(command string) func(cloudstack.Submitted, error) error { return r.submitted(s, command) }
+	submitted := func(command string) func(cloudstack.Submitted, error) error { return w.submitted(s, command) }
 	switch s.Kind {
 	case plan.AllocateAddress:
-		return r.allocate(ctx, s)
+		return w.allocate(ctx, s)
 	case plan.TagAddress:
-		return r.tagAddress(ctx, s)
+		return w.tagAddress(ctx, s)
 	case plan.ReleaseAddress:
-		return r.releaseAddress(ctx, s)
+		return w.releaseAddress(ctx, s)
 	case plan.ForgetAddress:
-		return r.forget(ctx, s)
+		return w.forget(ctx, s)
 	case plan.CreateRule:
 		if s.Internal {
-			return r.createInternal(ctx, s)
+			return w.createInternal(ctx, s)
 		}
 		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
-			Name: s.Rule.Name, Description: r.Service.Key(), Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, NetworkID: r.tier(),
-			PublicIPID: r.on(s).ID, PublicPort: s.Rule.PublicPort, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
+			Name: s.Rule.Name, Description: w.Service.Key(), Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, NetworkID: w.tier(),
+			PublicIPID: w.on(s).ID, PublicPort: s.Rule.PublicPort, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
 		}))
 	case plan.UpdateRule:
 		return submitted("updateLoadBalancerRule")(api.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
@@ -68,10 +68,10 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 		}
 		return submitted("deleteLoadBalancerRule")(api.DeleteLoadBalancerRule(ctx, s.ItemID))
 	case plan.AddMembers:
-		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule, r.memberAddresses(s.Members, nil)))
+		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule, w.memberAddresses(s.Members, nil)))
 	case plan.RemoveMembers:
-		have := r.on(s).Rule(s.ItemID, s.Port).Members
-		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule, r.memberAddresses(s.Members, have)))
+		have := w.on(s).Rule(s.ItemID, s.Port).Members
+		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule, w.memberAddresses(s.Members, have)))
 	case plan.SetStickiness:
 		policy := cloudstack.StickinessPolicy{Name: s.Rule.Name, Method: s.Rule.Stickiness.Method, Params: s.Rule.Stickiness.Params}
 		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
@@ -81,8 +81,8 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
 	case plan.CreateForward:
 		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx, cloudstack.CreatePortForwardingRequest{
-			PublicIPID: r.on(s).ID, Protocol: s.Protocol, PublicPort: s.Port, PrivatePort: s.PrivatePort, VMID: vm, GuestIP: secondary,
-			CIDRs: s.CIDRs, NetworkID: r.tier(),
+			PublicIPID: w.on(s).ID, Protocol: s.Protocol, PublicPort: s.Port, PrivatePort: s.PrivatePort, VMID: vm, GuestIP: secondary,
+			CIDRs: s.CIDRs, NetworkID: w.tier(),
 		}))
 	case plan.UpdateForward:
 		return submitted("updatePortForwardingRule")(api.UpdatePortForwarding(ctx, cloudstack.UpdatePortForwardingRequest{
@@ -92,55 +92,55 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 		return submitted("deletePortForwardingRule")(api.DeletePortForwarding(ctx, s.ItemID))
 	case plan.OpenFirewall:
 		return submitted("createFirewallRule")(api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
-			PublicIPID: r.on(s).ID, Protocol: s.Access.Protocol, StartPort: s.Access.StartPort, EndPort: s.Access.EndPort, CIDRs: s.Access.CIDRs,
+			PublicIPID: w.on(s).ID, Protocol: s.Access.Protocol, StartPort: s.Access.StartPort, EndPort: s.Access.EndPort, CIDRs: s.Access.CIDRs,
 		}))
 	case plan.OpenACL:
-		return r.openACL(ctx, s)
+		return w.openACL(ctx, s)
 	case plan.CloseFirewall:
 		return submitted("deleteFirewallRule")(api.DeleteFirewallRule(ctx, s.ItemID))
 	case plan.CloseACL:
 		return submitted("deleteNetworkACL")(api.DeleteNetworkACL(ctx, s.ItemID))
 	case plan.TagRules, plan.TagForwards, plan.TagFirewall, plan.TagACL:
-		return r.tagItems(ctx, s)
+		return w.tagItems(ctx, s)
 	}
 	return fmt.Errorf("unknown action %q", s.Kind)
 }
 
 // tier is the tier of a VPC that a new rule or forwarding is for: the first one binds the address to it.
-func (r *run) tier() string {
-	if r.Desired.VPCID == "" {
+func (w *Work) tier() string {
+	if w.Desired.VPCID == "" {
 		return ""
 	}
-	return r.Desired.NetworkID
+	return w.Desired.NetworkID
 }
 
 // createInternal makes one port of an address of a tier. If CloudStack chooses the address, the first port shows which
 // it is.
-func (r *run) createInternal(ctx context.Context, s plan.Step) error {
-	a := r.on(s)
-	submitted, err := r.API.Client.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
-		Name: s.Rule.Name, Description: r.Service.Key(), Algorithm: s.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
+func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
+	a := w.on(s)
+	submitted, err := w.API.Client.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
+		Name: s.Rule.Name, Description: w.Service.Key(), Algorithm: s.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
 		Port: s.Rule.PublicPort, InstancePort: s.Rule.PrivatePort,
 	})
 	if err == nil && a.IP == "" {
-		made, err := r.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: r.Project})
+		made, err := w.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: w.Project})
 		if err != nil || len(made) == 0 {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
-		r.drop(a.ID)
+		w.drop(a.ID)
 		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
-		r.record(a.Record(r.OwnProject, r.Desired.NetworkID))
-		if err := r.save(ctx); err != nil {
+		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
+		if err := w.save(ctx, false); err != nil {
 			return err
 		}
 	}
-	return r.submitted(s, "createLoadBalancer")(submitted, err)
+	return w.submitted(s, "createLoadBalancer")(submitted, err)
 }
 
 // memberAddresses are members as CloudStack takes them. To take one address of a VM and leave another, both
 // have to be named.
-func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
-	primary := sync.OnceValue(func() map[string]string { return plan.PrimaryAddresses(r.Members, r.Desired.NetworkID) })
+func (w *Work) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
+	primary := sync.OnceValue(func() map[string]string { return plan.PrimaryAddresses(w.Members, w.Desired.NetworkID) })
 	out := make([]cloudstack.MemberAddress, 0, len(names))
 	for _, name := range names {
 		vm, ip := plan.SplitMember(name)
@@ -186,21 +186,21 @@ func refused(s plan.Step, command string, err error) error {
 }
 
 // openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.
-func (r *run) openACL(ctx context.Context, s plan.Step) error {
-	unlock, err := r.acls.Lock(ctx, s.ACLID)
+func (w *Work) openACL(ctx context.Context, s plan.Step) error {
+	unlock, err := w.acls.Lock(ctx, s.ACLID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	items, err := r.API.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: s.ACLID, ProjectID: r.Project})
+	items, err := w.API.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: s.ACLID, ProjectID: w.Project})
 	if err != nil {
 		return err
 	}
 	known := make([]plan.Item, 0, len(items))
 	for i := range items {
-		known = append(known, observe.ACLItem(&items[i], r.Subject))
+		known = append(known, observe.ACLItem(&items[i], w.Subject))
 	}
-	if conflict, widens := plan.SharedACL(r.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {
+	if conflict, widens := plan.SharedACL(w.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {
 		return conflict // another Service was first
 	}
 	f := s.Access
@@ -208,12 +208,12 @@ func (r *run) openACL(ctx context.Context, s plan.Step) error {
 	if refusal != nil {
 		return refusal
 	}
-	submitted, err := r.API.Client.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
+	submitted, err := w.API.Client.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
 		ListID: s.ACLID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
-		Number: number, Reason: plan.ACLReason(r.Clusters[0], r.Service),
+		Number: number, Reason: plan.ACLReason(w.Clusters[0], w.Service),
 	})
 	if err == nil {
-		r.note(s, "createNetworkACL", submitted).outcome.Number = number
+		w.note(s, "createNetworkACL", submitted).outcome.Number = number
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +39,6 @@ type job struct {
 	id        string
 	submitted time.Time
 	outcome   plan.Outcome
-	// ended completes the action; nil when there is nothing to do but its effect.
-	ended func(err error) error
 
 	after  *job            // the creation of its rule, which takes effect first; nil for none
 	over   context.Context // done when the job has ended; nil until somebody waits for it
@@ -60,8 +59,10 @@ type Memory struct {
 	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
 	deleting  time.Time            // since when a rule in state Deleting keeps an address from being released
 
-	run   *run            // with the jobs that still run
-	alone map[string]*job // those of calls that an action makes besides its own, see alone
+	jobs     []*job          // those of actions that still run
+	rules    map[int]string  // ids of rules created since no job was left, by port
+	besides  map[string]*job // those of calls that an action makes besides its own, see alone
+	acquired string          // id of the address that was acquired last
 
 	mu   sync.Mutex
 	news context.Context // done when a job has ended since it was made
@@ -70,21 +71,16 @@ type Memory struct {
 
 // Forget ends the wait for all jobs: the Service has nothing in CloudStack any more.
 func (m *Memory) Forget() {
-	for _, j := range m.jobs() {
+	for _, j := range m.followed() {
 		j.stop()
 	}
-	m.run, m.alone = nil, nil
+	m.jobs, m.besides = nil, nil
 }
 
-// jobs returns the jobs that somebody waits for.
-func (m *Memory) jobs() (out []*job) {
-	for _, j := range m.alone {
-		out = append(out, j)
-	}
-	if m.run != nil {
-		out = append(out, m.run.jobs...)
-	}
-	return slices.DeleteFunc(out, func(j *job) bool { return j.over == nil })
+// followed returns the jobs that somebody waits for.
+func (m *Memory) followed() []*job {
+	all := slices.AppendSeq(slices.Clone(m.jobs), maps.Values(m.besides))
+	return slices.DeleteFunc(all, func(j *job) bool { return j.over == nil })
 }
 
 // waiting returns the error of a sync that does not wait any longer for jobs that still run.
@@ -98,7 +94,7 @@ func (m *Memory) waiting(after time.Duration) error {
 
 	var names []string
 	var late error
-	for _, j := range m.jobs() {
+	for _, j := range m.followed() {
 		if j.ready() {
 			m.end() // meanwhile
 		}
@@ -128,22 +124,22 @@ func (m *Memory) end() {
 }
 
 // follow waits for a job in the background until it ends, however long that takes.
-func (a *Applier) follow(ctx context.Context, m *Memory, j *job, await cloudstack.Await) {
-	await.Command, await.JobID, await.Age = j.command, j.id, a.Clock.Since(j.submitted)
+func (w *Work) follow(ctx context.Context, j *job, await cloudstack.Await) {
+	await.Command, await.JobID, await.Age = j.command, j.id, w.Clock.Since(j.submitted)
 	ctx, j.stop = context.WithCancel(ctx)
 	over, ended := context.WithCancel(context.Background())
 	j.over = over
 	go func() {
-		defer m.end()
+		defer w.end()
 		defer ended()
 		for {
-			j.result, j.err = a.API.Await(ctx, await)
+			j.result, j.err = w.API.Client.Jobs().Await(ctx, await)
 			if !errors.Is(j.err, cloudstack.ErrJobTimeout) {
 				return
 			}
 			err := j.err
 			j.late.Store(&err)
-			await.Age = a.Clock.Since(j.submitted)
+			await.Age = w.Clock.Since(j.submitted)
 		}
 	}()
 }
@@ -165,47 +161,42 @@ func (w *Work) waitFor(ctx context.Context, jobs []*job) {
 }
 
 // alone makes a call and waits for its job, unless the job of the same call, by its key, still runs.
-func (a *Applier) alone(ctx context.Context, w *Work, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error)) (*cloudstack.Job, error) {
-	j := w.Memory.alone[key]
+func (w *Work) alone(ctx context.Context, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error)) (*cloudstack.Job, error) {
+	j := w.besides[key]
 	if j == nil {
 		submitted, err := submit()
 		if err != nil {
 			return nil, err
 		}
-		j = &job{command: await.Command, id: submitted.JobID, submitted: a.Clock.Now().Add(-await.Age)}
-		if w.Memory.alone == nil {
-			w.Memory.alone = map[string]*job{}
+		j = &job{command: await.Command, id: submitted.JobID, submitted: w.Clock.Now().Add(-await.Age)}
+		if w.besides == nil {
+			w.besides = map[string]*job{}
 		}
-		w.Memory.alone[key] = j
-		a.follow(ctx, w.Memory, j, await)
+		w.besides[key] = j
+		w.follow(ctx, j, await)
 	}
 	w.waitFor(ctx, []*job{j})
 	if j.over.Err() == nil {
 		j.parked = true
-		return nil, w.Memory.waiting(lookAgain)
+		return nil, w.waiting(lookAgain)
 	}
 	j.stop()
-	delete(w.Memory.alone, key)
+	delete(w.besides, key)
 	return j.result, j.err
 }
 
 // wait is alone for a call on items of which only the success matters.
-func (a *Applier) wait(ctx context.Context, w *Work, command string, ids []string, submit func() (cloudstack.Submitted, error)) error {
-	_, err := a.alone(ctx, w, command+" "+strings.Join(ids, " "), cloudstack.Await{Command: command}, submit)
+func (w *Work) wait(ctx context.Context, command string, ids []string, submit func() (cloudstack.Submitted, error)) error {
+	_, err := w.alone(ctx, command+" "+strings.Join(ids, " "), cloudstack.Await{Command: command}, submit)
 	return err
 }
 
 // Resume completes the actions of jobs that have ended since the last sync.
-func (a *Applier) Resume(ctx context.Context, w *Work) error {
-	r := w.Memory.run
-	if r == nil || len(r.jobs) == 0 {
-		return nil
+func (w *Work) Resume(ctx context.Context) error {
+	if w.Actual == nil {
+		w.Actual = &plan.Actual{} // it is read again afterwards
 	}
-	if w.Actual == nil { // it is read again afterwards
-		w.Actual = r.known
-	}
-	r.Work = w
-	return r.finish(ctx, func(*job) bool { return true })
+	return w.finish(ctx, func(*job) bool { return true })
 }
 
 // busy reports whether an action has to wait for a job: two changes of one rule at once fail, and the same change is not made
@@ -217,17 +208,17 @@ func (a *Applier) Resume(ctx context.Context, w *Work) error {
 // address taken, and every later creation on the address fails (533).
 //
 // What is removed waits for other changes only for some time.
-func (r *run) busy(s plan.Step, j *job) bool {
-	rule, address := r.ruleID(s), ""
-	if a := r.on(s); a != nil && s.ACLID == "" && s.Kind != plan.AllocateAddress {
+func (w *Work) busy(s plan.Step, j *job) bool {
+	rule, address := w.ruleID(s), ""
+	if a := w.on(s); a != nil && s.ACLID == "" && s.Kind != plan.AllocateAddress {
 		address = a.ID
 	}
 	other := &j.step
 	sameChange := s.Kind == other.Kind && s.ACLID == other.ACLID && address == other.AddressID && s.ItemID == other.ItemID &&
 		s.Port == other.Port && s.Protocol == other.Protocol && slices.Equal(s.CIDRs, other.CIDRs) &&
 		(s.Access.Protocol == "" || s.Access.Overlaps(other.Access))
-	joins := other.Kind == plan.CreateRule && s.Kind == plan.AddMembers && !r.unproven(*other)
-	long := s.Destructive() && r.Clock.Since(j.submitted) >= deletionGrace
+	joins := other.Kind == plan.CreateRule && s.Kind == plan.AddMembers && !w.unproven(*other)
+	long := s.Destructive() && w.Clock.Since(j.submitted) >= deletionGrace
 	switch {
 	case sameChange:
 		return true

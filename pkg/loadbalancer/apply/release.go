@@ -5,7 +5,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -54,69 +53,66 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 	return deleting
 }
 
-func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
-	r.Memory.Releasing[s.AddressID] = r.Clock.Now()
-	submitted, err := r.API.Client.DisassociateIP(ctx, s.AddressID)
+func (w *Work) releaseAddress(ctx context.Context, s plan.Step) error {
+	w.Releasing[s.AddressID] = w.Clock.Now()
+	submitted, err := w.API.Client.DisassociateIP(ctx, s.AddressID)
 	if err != nil {
 		return err
 	}
-	r.note(s, cmdDisassociate, submitted).ended = func(err error) error {
-		if err != nil {
-			return r.releaseFailed(s, err)
-		}
-		r.effect(s, plan.Outcome{})
-		delete(r.Memory.Releasing, s.AddressID)
-		r.Memory.deleting = time.Time{}
-		r.drop(s.AddressID)
-		r.Freed = true
-		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
-		return r.save(ctx)
-	}
+	w.note(s, cmdDisassociate, submitted)
 	return nil
 }
 
-// releaseFailed ends a release whose job failed. It is never sent again as it is: somebody may use the address by now.
-func (r *run) releaseFailed(s plan.Step, err error) error {
-	e, ok := errors.AsType[*cloudstack.Error](err)
-	if !ok || e.Kind != cloudstack.KindJobFailed {
+// released ends a release. One whose job failed is never sent again as it is: somebody may use the address by now.
+func (w *Work) released(ctx context.Context, s plan.Step, err error) error {
+	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
+		w.Releasing[s.AddressID] = time.Time{} // it has ended
+	}
+	switch {
+	case err == nil:
+	case cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), textRuleGone):
+		w.Again = true // that deletion has ended
+		return nil
+	default:
 		return err
 	}
-	r.Memory.Releasing[s.AddressID] = time.Time{} // it has ended
 
-	if strings.Contains(e.Text, textRuleGone) {
-		r.Again = true // that deletion has ended
-		return nil
-	}
-	return err
+	w.effect(s, plan.Outcome{})
+	delete(w.Releasing, s.AddressID)
+	w.deleting = time.Time{}
+	w.drop(s.AddressID)
+	w.Freed = true
+	w.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
+	return w.save(ctx, false)
 }
 
 // forget removes our tags and record from an address that stays. What others go on using keeps the marks that the
 // cluster acquired it, so that the last of them can release it, and whose it was first. What is kept says who keeps it.
-func (r *run) forget(ctx context.Context, s plan.Step) error {
-	a := r.on(s)
+func (w *Work) forget(ctx context.Context, s plan.Step) error {
+	a := w.on(s)
 	keys := slices.Clone(a.OwnTags)
 	switch {
 	case s.HandOver:
 		keys = slices.DeleteFunc(keys, func(k string) bool { return k != plan.TagServiceUID && (k != plan.TagService || a.Shared) })
 	case s.Keep:
-		if err := r.markKept(ctx, a); err != nil {
+		if err := w.markKept(ctx, a); err != nil {
 			return err
 		}
 		keys = slices.DeleteFunc(keys, func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
 	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared // by the owner, for the guests, the last of which goes
 	if (a.Owner == plan.Owned || left) && len(keys) > 0 && !s.Internal {
-		if err := r.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
+		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return err
 		}
 	}
-	r.drop(s.AddressID)
+	w.drop(s.AddressID)
 	if !s.Internal {
-		r.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
+		w.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
 	}
-	if err := r.save(ctx); err != nil {
+	if err := w.save(ctx, false); err != nil {
 		return err
 	}
-	r.effect(s, plan.Outcome{})
+	w.effect(s, plan.Outcome{})
 	return nil
 }

@@ -7,83 +7,75 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // markKept tags an address before the Service's own tags go, so that it is never without an owner.
-func (r *run) markKept(ctx context.Context, a *plan.Address) error {
+func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 	if slices.Contains(a.OwnTags, plan.TagKeptBy) {
 		return nil
 	}
-	tags := map[string]string{plan.TagCluster: r.Clusters[0], plan.TagManagedBy: plan.ManagedBy, plan.TagKeptBy: r.Service.Key()}
+	tags := map[string]string{plan.TagCluster: w.Clusters[0], plan.TagManagedBy: plan.ManagedBy, plan.TagKeptBy: w.Service.Key()}
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
-	err := r.setTags(ctx, a.ID, tags)
-	if alreadyTagged(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	err := w.setTags(ctx, a.ID, tags)
+	if alreadyTagged(err) {
 		return nil
 	}
-	return err
+	return observe.Permitted(err)
 }
 
 // untag deletes tags; a role that may not tag leaves them.
-func (r *run) untag(ctx context.Context, resource string, ids, keys []string) error {
-	err := r.wait(ctx, r.Work, "deleteTags", ids, func() (cloudstack.Submitted, error) {
-		return r.API.Client.DeleteTags(ctx, resource, ids, keys)
+func (w *Work) untag(ctx context.Context, resource string, ids, keys []string) error {
+	err := w.wait(ctx, "deleteTags", ids, func() (cloudstack.Submitted, error) {
+		return w.API.Client.DeleteTags(ctx, resource, ids, keys)
 	})
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil
-	}
-	return err
+	return observe.Permitted(err)
 }
 
 // tagAddress submits the tags that an address lacks.
-func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
-	a, tags := r.on(s), plan.Tags(r.Clusters[0], r.Service)
-	if !a.Allocated {
-		delete(tags, plan.TagAllocatedBy)
-	}
-	id, acquired := a.ID, slices.Contains(r.made[plan.ResourcePublicIP], a.ID)
-	ended := func(err error) error {
-		switch {
-		case alreadyTagged(err) && acquired:
-			err = r.replaceTags(ctx, id, tags)
-		case alreadyTagged(err) && len(r.on(s).OwnTags) > 0:
-			r.Again = true // another Service that uses the address was first to take it over
-			return nil
-		}
-		return r.tagged(ctx, s, err)
-	}
+func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
+	a := w.on(s)
+	tags := w.addressTags(a)
 	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a
 	// Service without its UID was left by one that is gone.
 	stale := func(key string) bool {
-		return key == plan.TagCluster && a.FormerCluster || key == plan.TagService && a.TaggedUID == "" && a.TaggedService != r.Service.Key()
+		return key == plan.TagCluster && a.FormerCluster || key == plan.TagService && a.TaggedUID == "" && a.TaggedService != w.Service.Key()
 	}
 	if keys := slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return !stale(k) }); len(keys) > 0 {
-		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, keys); err != nil {
-			return ended(err)
+		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
+			return w.tagged(ctx, s, err)
 		}
 		a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), stale)
 	}
-	missing := maps.Clone(tags)
 	for _, key := range a.OwnTags {
-		delete(missing, key)
+		delete(tags, key)
 	}
-	return r.tag(ctx, s, plan.ResourcePublicIP, []string{id}, missing, ended)
+	return w.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, tags)
+}
+
+// addressTags are the tags that an address is to have.
+func (w *Work) addressTags(a *plan.Address) map[string]string {
+	tags := plan.Tags(w.Clusters[0], w.Service)
+	if !a.Allocated {
+		delete(tags, plan.TagAllocatedBy)
+	}
+	return tags
 }
 
 // tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets all
 // tags, one that carries a former id of the cluster its id: a tag cannot be changed, and without it an item is the Service's
 // by the UID.
-func (r *run) tagItems(ctx context.Context, s plan.Step) error {
-	ids := slices.Sorted(slices.Values(r.made[s.Resource()]))
+func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
+	ids := slices.Sorted(slices.Values(w.made[s.Resource()]))
 	var former []string
-	for _, item := range r.Actual.Own(s.On, s.Resource()) {
+	for _, item := range w.Actual.Own(s.On, s.Resource()) {
 		switch {
 		case item.Former:
 			former = append(former, item.ID)
@@ -91,70 +83,80 @@ func (r *run) tagItems(ctx context.Context, s plan.Step) error {
 			ids = append(ids, item.ID)
 		}
 	}
-	ended := func(err error) error { return r.tagged(ctx, s, err) }
+
 	if len(former) > 0 {
-		if err := r.untag(ctx, s.Resource(), former, []string{plan.TagCluster}); err != nil {
-			return ended(err)
+		if err := w.untag(ctx, s.Resource(), former, []string{plan.TagCluster}); err != nil {
+			return w.tagged(ctx, s, err)
 		}
-		if err := r.tag(ctx, s, s.Resource(), former, map[string]string{plan.TagCluster: r.Clusters[0]}, ended); err != nil {
+		if err := w.tag(ctx, s, s.Resource(), former, map[string]string{plan.TagCluster: w.Clusters[0]}); err != nil {
 			return err
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	return r.tag(ctx, s, s.Resource(), ids, plan.RuleTags(r.Clusters[0], r.Service), ended)
+	return w.tag(ctx, s, s.Resource(), ids, plan.RuleTags(w.Clusters[0], w.Service))
 }
 
 // replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or cluster:
 // CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed.
-func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string) error {
-	ips, err := r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project})
+func (w *Work) replaceTags(ctx context.Context, id string, tags map[string]string) error {
+	ips, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
 	if err != nil || len(ips) == 0 {
 		return err
 	}
 	if stale := plan.PresentTagKeys(ips[0].Tags); len(stale) > 0 {
-		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, stale); err != nil {
+		if err := w.untag(ctx, plan.ResourcePublicIP, []string{id}, stale); err != nil {
 			return err
 		}
 	}
-	return r.setTags(ctx, id, tags)
+	return w.setTags(ctx, id, tags)
 }
 
 // setTags tags an address and waits for it.
-func (r *run) setTags(ctx context.Context, id string, tags map[string]string) error {
-	return r.wait(ctx, r.Work, cmdCreateTags, []string{id}, func() (cloudstack.Submitted, error) {
-		return r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags)
+func (w *Work) setTags(ctx context.Context, id string, tags map[string]string) error {
+	return w.wait(ctx, cmdCreateTags, []string{id}, func() (cloudstack.Submitted, error) {
+		return w.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags)
 	})
 }
 
 // tag submits tags.
-func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) error {
-	if r.Lacks(cmdCreateTags) { // since the plan was made
+func (w *Work) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string) error {
+	if w.Lacks(cmdCreateTags) { // since the plan was made
 		return nil
 	}
-	submitted, err := r.API.Client.CreateTags(ctx, kind, ids, tags)
+	submitted, err := w.API.Client.CreateTags(ctx, kind, ids, tags)
 	if err != nil {
-		return ended(err)
+		return w.tagged(ctx, s, err)
 	}
-	r.note(s, cmdCreateTags, submitted).ended = ended
+	w.note(s, cmdCreateTags, submitted)
 	return nil
 }
 
 // tagged ends tagging. A Service is served without its tags: those that the role refuses are done without, and
 // those that failed are set by the next sync, at the latest by that of the next drift round.
-func (r *run) tagged(ctx context.Context, s plan.Step, err error) error {
-	refused, news := r.Role.Learn(r.Project, cmdCreateTags, err)
+func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
+	if a := w.on(s); s.Kind == plan.TagAddress && a != nil && alreadyTagged(err) {
+		switch {
+		case a.ID == w.acquired:
+			err = w.replaceTags(ctx, a.ID, w.addressTags(a))
+		case len(a.OwnTags) > 0: // another Service that uses the address was first to take it over
+			w.Again = true
+			return nil
+		}
+	}
+
+	refused, news := w.Role.Learn(w.Project, cmdCreateTags, err)
 	switch {
 	case err == nil, alreadyTagged(err):
-		r.effect(s, plan.Outcome{})
+		w.effect(s, plan.Outcome{})
 	case refused && news:
-		r.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours. Each drift round tries again"})
+		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours. Each drift round tries again"})
 	case refused:
 	case ctx.Err() != nil:
 		return err
-	case r.TagErr == nil:
-		r.TagErr = fmt.Errorf("%s: %w", s.Label(), err)
+	case w.TagErr == nil:
+		w.TagErr = fmt.Errorf("%s: %w", s.Label(), err)
 	}
 	return nil
 }

@@ -17,43 +17,42 @@ import (
 )
 
 // readAddress reads an address and what is on it. exists is about the address as the Service has it, or names it.
-func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address, exists evidence.Evidence, err error) {
-	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus, Settled: r.settled(c.ID)}
+func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidence.Evidence, err error) {
+	a := &c.Address
+	a.Owner, a.Settled = plan.Unknown, r.settled(a.ID)
 	if c.recorded != nil {
-		a.Recorded, a.Allocated, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Sticky
-		a.RecordedPorts = annotation.ParsePorts(c.recorded.Opened)
-		a.ForwardPorts, a.ForwardTargets = annotation.ParsePorts(c.recorded.Forwarded), annotation.ParsePorts(c.recorded.Targets)
+		a.Recall(c.recorded)
 	}
 
 	// Whatever the record says: the address may have been released and be somebody else's by now.
-	if exists, err = r.identify(ctx, &a, c); err != nil || !exists.Present() && !a.Lost {
-		return a, exists, err
+	if exists, err = r.identify(ctx, c); err != nil || !exists.Present() && !a.Lost {
+		return exists, err
 	}
 
-	if err := r.readRules(ctx, &a); err != nil {
-		return a, exists, err
+	if err := r.readRules(ctx, a); err != nil {
+		return exists, err
 	}
 	if r.Whole || a.Lost || r.mayHaveForwards(c) {
-		if err = r.readForwards(ctx, &a, c); err != nil {
-			return a, exists, err
+		if err = r.readForwards(ctx, c); err != nil {
+			return exists, err
 		}
 	}
 	// CloudStack lists no firewall rules of an address that is being released.
 	firewall := a.NetworkID != r.Desired.NetworkID || !r.Desired.CIDRsDecide
 	if firewall && a.State != plan.StateReleasing {
-		if a.FirewallUnread, err = r.unread(ctx, r.readFirewall(ctx, &a)); err != nil {
-			return a, exists, err
+		if a.FirewallUnread, err = r.unread(ctx, r.readFirewall(ctx, a)); err != nil {
+			return exists, err
 		}
 	}
 
 	// What was handed over belongs to those that use it.
-	a.Allocated = a.Allocated || r.unused[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
-	return a, exists, nil
+	a.Allocated = a.Allocated || c.unused && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
+	return exists, nil
 }
 
 // identify reads the address itself.
-func (r *reading) identify(ctx context.Context, a *plan.Address, c candidate) (evidence.Evidence, error) {
-	facts := c.facts
+func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence, error) {
+	a, facts := &c.Address, c.facts
 	if facts == nil {
 		ips, err := r.address(ctx, a.ID)
 		switch {
@@ -68,7 +67,7 @@ func (r *reading) identify(ctx context.Context, a *plan.Address, c candidate) (e
 	a.IP, a.NetworkID, a.VPCID, a.State = facts.Address, facts.AssociatedNetworkID, facts.VPCID, facts.State
 	a.SourceNAT, a.StaticNAT = facts.SourceNAT, facts.StaticNAT
 	a.Acquired = evidence.InstantOf(facts.Allocated)
-	r.readTags(a, facts.Tags)
+	r.readTags(c, facts.Tags)
 
 	recorded := evidence.Instant("")
 	if c.recorded != nil {
@@ -97,7 +96,8 @@ func (r *reading) identify(ctx context.Context, a *plan.Address, c candidate) (e
 }
 
 // readTags says whose the address is by its tags.
-func (r *reading) readTags(a *plan.Address, tags map[string]string) {
+func (r *reading) readTags(c *candidate, tags map[string]string) {
+	a := &c.Address
 	a.Owner = r.owner(tags)
 	a.OwnTags = plan.PresentTagKeys(tags)
 	a.TaggedUID, a.TaggedService, a.Keeper = tags[plan.TagServiceUID], tags[plan.TagService], tags[plan.TagKeptBy]
@@ -110,7 +110,7 @@ func (r *reading) readTags(a *plan.Address, tags map[string]string) {
 	case plan.Unused(tags, r.Clusters):
 		// Handed over by the Service that it was acquired for.
 		a.Owner, a.Allocated = plan.Unknown, false
-		r.unused[a.ID] = true
+		c.unused = true
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *reading) otherCluster(tags map[string]string) bool {
 }
 
 // missing judges an address that CloudStack does not show when it is asked for by its id.
-func (r *reading) missing(ctx context.Context, c candidate) (evidence.Evidence, error) {
+func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence, error) {
 	if c.recorded == nil && c.by == "" {
 		return evidence.Absent("nothing says that it is the Service's"), nil
 	}
@@ -179,11 +179,11 @@ func item(id, state, protocol string, start, end int, cidrs []string, mark plan.
 
 // candidate is an address that may concern the Service.
 type candidate struct {
-	ID, IP   string
+	plan.Address
 	recorded *annotation.AddressRecord
-	inStatus bool
 	facts    *cloudstack.PublicIP
 	by       string // what of the Service's was found on it
+	unused   bool   // left by the Service that it was acquired for to those that use it
 }
 
 // candidates has each address once.
@@ -195,7 +195,7 @@ func (l *candidates) at(id string) *candidate {
 			return &(*l)[i]
 		}
 	}
-	*l = append(*l, candidate{ID: id})
+	*l = append(*l, candidate{Address: plan.Address{ID: id}})
 	return &(*l)[len(*l)-1]
 }
 
@@ -208,7 +208,7 @@ func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err
 		if state := ips[i].State; state != plan.StateFree && state != plan.StateReleasing {
 			s := l.at(ips[i].ID)
 			s.IP, s.facts = ips[i].Address, &ips[i]
-			s.inStatus = s.inStatus || slices.Contains(r.Service.StatusIPs, ips[i].Address)
+			s.InStatus = s.InStatus || slices.Contains(r.Service.StatusIPs, ips[i].Address)
 		}
 	}
 	return nil
@@ -238,7 +238,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 			continue
 		}
 		s := out.at(rec.ID)
-		s.IP, s.recorded, s.inStatus = rec.IP, &rec, true
+		s.IP, s.recorded, s.InStatus = rec.IP, &rec, true
 	}
 	var err error
 	switch {

@@ -14,6 +14,14 @@ import (
 
 // The reads of an observation: one call each, or from whole lists that many Services share.
 
+// Permitted returns an error, and nil for that of a command which the role does not allow.
+func Permitted(err error) error {
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil
+	}
+	return err
+}
+
 // sharedLists returns lists of a project that were begun since a time, new ones if need be.
 func (o *Observer) sharedLists(project string, since time.Time) *lists {
 	o.mu.Lock()

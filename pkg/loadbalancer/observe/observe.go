@@ -94,7 +94,6 @@ type reading struct {
 	shared  *lists                       // nil: ask each time
 	found   *plan.Actual                 // Actual is what was known before
 	primary map[string]map[string]string // see primaryIn, by network
-	unused  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }
 
 // lists are whole lists of a project, each read when it is first needed. They
@@ -144,9 +143,7 @@ func (r *reading) isNode(vm string) bool {
 // A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
-	r := &reading{
-		Observer: o, Query: q, found: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
-	}
+	r := &reading{Observer: o, Query: q, found: &plan.Actual{}, primary: map[string]map[string]string{}}
 	begun = o.Clock.Now()
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
@@ -223,7 +220,7 @@ func (r *reading) provePlace(ctx context.Context) error {
 func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool, err error) {
 	for i := range list {
 		c := &list[i]
-		a, exists, err := r.readAddress(ctx, *c)
+		exists, err := r.readAddress(ctx, c)
 		if err != nil {
 			return lost, err
 		}
@@ -238,8 +235,8 @@ func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool
 			return lost, fmt.Errorf("address %s: %w", c.IP, err)
 		}
 
-		if exists.Present() || a.Lost {
-			r.found.Addresses = append(r.found.Addresses, a)
+		if exists.Present() || c.Lost {
+			r.found.Addresses = append(r.found.Addresses, c.Address)
 		}
 		if exists.Absent() && c.recorded != nil {
 			lost = true

@@ -77,7 +77,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	}
 	if vpc {
 		internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
-		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		if Permitted(err) != nil {
 			return nil, fmt.Errorf("list internal load balancers: %w", err)
 		}
 		for i := range internal {
@@ -87,7 +87,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	}
 	if vpc && !o.LeaveACLs {
 		items, err := r.aclItems(ctx, "")
-		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		if Permitted(err) != nil {
 			return nil, err
 		}
 		for i := range items {
@@ -120,11 +120,6 @@ func (o *Observer) Lists(ctx context.Context, project string, since time.Time) (
 	addresses, err1 := r.allIPs(ctx)
 	rules, err2 := r.allRules(ctx)
 	return addresses, rules, cmp.Or(err1, err2)
-}
-
-// Rules lists the load balancer rules of a project, as read since.
-func (o *Observer) Rules(ctx context.Context, project string, since time.Time) ([]cloudstack.LoadBalancerRule, error) {
-	return o.whole(project, since).allRules(ctx)
 }
 
 // whole reads from whole lists only.

@@ -255,7 +255,7 @@ func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwardi
 	list, err := find(ctx, r, r.shared != nil, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project},
 		cloudstack.PortForwardingQuery{Tags: map[string]string{plan.TagServiceUID: uid}, ProjectID: r.Project},
 		func(f *cloudstack.PortForwarding) bool { return f.Tags[plan.TagServiceUID] == uid })
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	if Permitted(err) != nil {
 		return nil, fmt.Errorf("look for port forwardings tagged for %s: %w", r.Service.Key(), err)
 	}
 	return list, nil
@@ -263,13 +263,14 @@ func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwardi
 
 // mayHaveForwards reports whether the address may have port forwardings of the Service's: it wants some, or its record
 // names some.
-func (r *reading) mayHaveForwards(c candidate) bool {
+func (r *reading) mayHaveForwards(c *candidate) bool {
 	return len(r.Desired.Forwards) > 0 || c.recorded != nil && (c.recorded.Forwarded != "" || c.recorded.Forwards != "")
 }
 
 // readForwards reads the port forwardings of an address. A role that may not list them sees none; CloudStack then
 // refuses a rule on a forwarded port, before anything else is changed.
-func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate) error {
+func (r *reading) readForwards(ctx context.Context, c *candidate) error {
+	a := &c.Address
 	if r.mayHaveForwards(c) {
 		r.noForwards.Store(false)
 	}
@@ -281,7 +282,7 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 	on := func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }
 	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, on)
 	list = pick(list, on)
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	if Permitted(err) != nil {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
 	var ids []string
@@ -329,7 +330,7 @@ func (r *reading) allForwards(ctx context.Context, clusters []string) ([]cloudst
 		return nil, nil
 	}
 	list, err := whole(ctx, r, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project})
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	if Permitted(err) != nil {
 		return nil, fmt.Errorf("list port forwardings: %w", err)
 	}
 	r.noForwards.Store(!slices.ContainsFunc(list, func(f cloudstack.PortForwarding) bool { return slices.Contains(clusters, f.Tags[plan.TagCluster]) }))

@@ -29,8 +29,8 @@ func (r *reading) readACLs(ctx context.Context) error {
 	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
 		return nil
 	}
+	r.found.ACLs = r.ACLs // where they cannot be read
 	if r.Lacks(CmdListACLs) {
-		r.found.ACLs = r.ACLs
 		return nil
 	}
 	listID := r.Desired.ACLID
@@ -39,18 +39,18 @@ func (r *reading) readACLs(ctx context.Context) error {
 	}
 	items, err := r.aclItems(ctx, listID)
 	refused, news := r.Role.Learn(r.Project, CmdListACLs, err)
-	if refused {
-		r.found.ACLs = r.ACLs
-		if news {
-			r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
-		}
+	switch {
+	case refused && news:
+		r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
 		return nil
-	}
-	if err != nil {
-		r.found.ACLs = r.ACLs
+	case refused:
+		return nil
+	case err != nil:
 		r.found.ACLsUnread, err = r.unread(ctx, fmt.Errorf("list network ACL items: %w", err))
 		return err
 	}
+
+	r.found.ACLs = nil
 	for i := range items {
 		if item := r.aclItem(&items[i]); item.Owner == plan.Owned || items[i].ListID == r.Desired.ACLID {
 			list := r.found.ACL(items[i].ListID)
@@ -140,12 +140,13 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		id := plan.InternalID(network, ip)
 		if r.found.Find(id) == nil {
 			a := plan.Address{
-				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true,
+				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown,
 				InStatus: slices.Contains(r.Service.StatusIPs, ip),
 			}
 			if i := slices.IndexFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id }); i >= 0 {
-				a.Recorded, a.RecordedPorts = true, annotation.ParsePorts(r.Records.Addresses[i].Opened)
+				a.Recall(&r.Records.Addresses[i])
 			}
+			a.Allocated = true
 			r.found.Addresses = append(r.found.Addresses, a)
 		}
 		return r.found.Find(id)

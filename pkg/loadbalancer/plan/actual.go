@@ -186,24 +186,9 @@ func owned(list []Item) []Item {
 // may still arrive: a server works on a call after the client is gone.
 const LostAnswerGrace = 2 * time.Minute
 
-// Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
-func (a Actual) Clone() Actual {
-	out := a
-	out.Addresses, out.ACLs = slices.Clone(a.Addresses), slices.Clone(a.ACLs)
-	for i := range out.Addresses {
-		addr := &out.Addresses[i]
-		addr.OwnTags = slices.Clone(addr.OwnTags)
-		addr.RecordedPorts = addr.RecordedPorts.Union(nil)
-		addr.ForwardPorts, addr.ForwardTargets = addr.ForwardPorts.Union(nil), addr.ForwardTargets.Union(nil)
-		addr.Forwards = slices.Clone(addr.Forwards)
-		addr.Rules = slices.Clone(addr.Rules)
-		addr.Firewall = slices.Clone(addr.Firewall)
-	}
-	for i := range out.ACLs {
-		out.ACLs[i].Items = slices.Clone(out.ACLs[i].Items)
-	}
-	return out
-}
+// ClockSkew is how far the clocks of the management server and of the controller may be apart, with the time that an
+// acquisition waits for others.
+const ClockSkew = 10 * time.Minute
 
 // Ours reports whether anything of the Service's is on the address or the address is its own.
 func (a *Address) Ours() bool {
@@ -297,6 +282,13 @@ func (a *Address) Record(project, network string) annotation.AddressRecord {
 		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.RecordedPorts.String(), Acquired: string(a.Acquired),
 		Forwarded: a.ForwardPorts.String(), Targets: a.ForwardTargets.String(), Forwards: a.untagged(), GuestOf: a.GuestOf,
 	}
+}
+
+// Recall notes what the Service's record says of the address.
+func (a *Address) Recall(rec *annotation.AddressRecord) {
+	a.Recorded, a.Allocated, a.HasStickiness = true, rec.Allocated, rec.Sticky
+	a.RecordedPorts = annotation.ParsePorts(rec.Opened)
+	a.ForwardPorts, a.ForwardTargets = annotation.ParsePorts(rec.Forwarded), annotation.ParsePorts(rec.Targets)
 }
 
 // InternalID is the id of an address of a tier in records; CloudStack has none for it.

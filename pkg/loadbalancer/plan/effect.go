@@ -12,22 +12,21 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Effect returns the actual state after the action succeeded.
-func (s Step) Effect(before Actual, o Outcome) Actual {
-	after := before.Clone()
+// Effect changes the actual state as the action has changed CloudStack.
+func (s Step) Effect(on *Actual, o Outcome) {
 	if s.Kind == AllocateAddress {
-		after.Addresses = append(after.Addresses, Address{
+		on.Addresses = append(on.Addresses, Address{
 			ID: o.ID, IP: o.IP, NetworkID: s.NetworkID, VPCID: s.VPCID, Internal: s.Internal,
 			Owner: Unknown, Allocated: true, Recorded: true, ForwardsKnown: true,
 		})
-		return after
+		return
 	}
-	a, list := after.Find(s.AddressID), after.list(s.On, s.Resource())
+	a, list := on.Find(s.AddressID), on.list(s.On, s.Resource())
 	switch {
 	case a == nil && s.ACLID == "": // it is gone
 	case s.Kind == ReleaseAddress, s.Kind == ForgetAddress:
 		id := a.ID
-		after.Addresses = slices.DeleteFunc(after.Addresses, func(x Address) bool { return x.ID == id })
+		on.Addresses = slices.DeleteFunc(on.Addresses, func(x Address) bool { return x.ID == id })
 	case s.Kind == TagAddress:
 		a.Tagged, a.Owner, a.OwnTags, a.FormerCluster = true, Owned, TagKeys(), false
 	case s.Makes() != "":
@@ -37,7 +36,7 @@ func (s Step) Effect(before Actual, o Outcome) Actual {
 	case s.removes() != "":
 		*list = slices.DeleteFunc(*list, func(i Item) bool { return i.ID == s.ItemID })
 	case list != nil:
-		for _, item := range after.Own(s.On, s.Resource()) {
+		for _, item := range on.Own(s.On, s.Resource()) {
 			item.Owner, item.Tagged, item.Former = Owned, true, false
 		}
 	case s.Kind == UpdateForward:
@@ -50,7 +49,6 @@ func (s Step) Effect(before Actual, o Outcome) Actual {
 			a.HasStickiness = a.HasStickiness || r.PolicyID != ""
 		}
 	}
-	return after
 }
 
 // made is the item that the action makes.

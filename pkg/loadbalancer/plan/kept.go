@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -103,29 +102,21 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 	}
 }
 
-// narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are kept. Each
-// group of the same sources is planned on its own.
+// narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are kept.
 func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 	before := len(p.steps)
-	groups := map[string][]Item{}
 	for _, item := range own {
-		groups[sourcesOf(item)] = append(groups[sourcesOf(item)], item)
-	}
-	for _, sources := range slices.Sorted(maps.Keys(groups)) {
-		group, ports := groups[sources], annotation.PortSet{}
-		covers := func(protocol string, port int) bool {
-			return slices.ContainsFunc(group, func(i Item) bool { return !i.Deleting && i.Protocol == protocol && i.on(port) })
-		}
-		for protocol, list := range kept {
-			ports[protocol] = slices.DeleteFunc(slices.Clone(list), func(port int) bool { return !covers(protocol, port) })
+		ports := annotation.PortSet{}
+		if !item.Deleting {
+			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(kept[item.Protocol]), func(port int) bool { return !item.on(port) })
 		}
 		var beside []access.Range
-		for _, item := range slices.Concat(own, others) {
-			if !item.Deleting && sourcesOf(item) != sources {
-				beside = append(beside, item.Range)
+		for _, other := range slices.Concat(own, others) {
+			if !other.Deleting && other.ID != item.ID {
+				beside = append(beside, other.Range)
 			}
 		}
-		p.access(access.Plan(ports, group[0].CIDRs, rulesOf(group), beside, on.ACLID == ""), on)
+		p.access(access.Plan(ports, item.CIDRs, rulesOf([]Item{item}), beside, on.ACLID == ""), on)
 	}
 	switch {
 	case len(p.steps) == before: // what another provider made has no tags

@@ -264,10 +264,14 @@ type Subject struct {
 	Project, OwnProject string
 	// Clusters are the ids of this cluster in tags, the current one first.
 	Clusters []string
-	Notify   func(Notice)
+	// Notices are what became worth an Event.
+	Notices []Notice
 	// Lacks reports whether the role is known not to allow a command in the project.
 	Lacks func(command string) bool
 }
+
+// Notify adds a notice.
+func (s *Subject) Notify(n Notice) { s.Notices = append(s.Notices, n) }
 
 // Abilities of the server besides commands, as package cloudstack remembers them.
 const (

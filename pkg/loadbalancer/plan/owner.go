@@ -81,6 +81,16 @@ func (c *Claim) Owner() (namespace string, decides *Holder) {
 	return namespace, decides
 }
 
+// Users reports whether a Service has the address, and whether others have it that do not leave it.
+func (c *Claim) Users(uid string) (own, others bool) {
+	for i := range c.Holders {
+		h := &c.Holders[i]
+		own = own || h.UID == uid
+		others = others || h.UID != uid && !h.Leaving
+	}
+	return own, others
+}
+
 // Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. It names nobody: whoever
 // may write the Service reads it.
 func (c *Claim) Refuses(address, namespace string) *RefusalError {
@@ -115,13 +125,21 @@ type Book interface {
 	// ByLoadBalancer finds a Service by the name of its load balancer, see LBName.
 	ByLoadBalancer(name string) *Holder
 	ByName(namespace, name string) *Holder
-	// Reserve notes that a Service is about to use an address, which has an empty key as long as it is not known. It
-	// fails with a refusal of the claim, which is given what the tags say, or where the Services of the namespace would
-	// have or share more than limit addresses (negative for no limit); held is how many they have.
-	Reserve(uid, address string, tags Claim, limit int) (held int, err error)
-	// ReservePorts notes that a Service is about to have n ports, unless the Services of its namespace would have more
-	// than limit: then held is how many the others have. Ports that the Service has already it may keep.
-	ReservePorts(uid string, n, limit int) (held int, ok bool)
+	// Reserve notes that a Service is about to have what it wishes, unless it may not. It may keep the ports that it has.
+	Reserve(uid string, w Wish) error
+}
+
+// Wish is what a Service is about to have.
+type Wish struct {
+	// Address is the key of an address; empty as long as that is not known.
+	Address string
+	// Tags are what the tags of the address say.
+	Tags Claim
+	// Ports is how many ports the Service will have.
+	Ports int
+	// Kept is how many addresses are kept for the namespace, whose limits Grants has.
+	Kept   int
+	Grants Grants
 }
 
 // Key identifies the address in the address book.
@@ -152,11 +170,11 @@ func (a *Actual) Consult(book Book, svc Service) {
 		x.Claim = x.Claimed(len(claim.Holders))
 		claim.Tagged, claim.TaggedUID = x.Claim.Tagged, x.Claim.TaggedUID
 
-		x.Shared, x.Has = false, false
+		_, x.Shared = claim.Users(svc.UID)
+		x.Has = false
 		x.Known = claim.ReservedFor == svc.Namespace
 		for j := range claim.Holders {
 			h := &claim.Holders[j]
-			x.Shared = x.Shared || h.UID != svc.UID && !h.Leaving
 			x.Has = x.Has || h.UID == svc.UID && h.Proven
 			x.Known = x.Known || h.Proven
 			// Where the role may not tag, the record of the first Service is the proof, and those that share the

@@ -338,7 +338,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 			}
 		}
 		for i, act := range plan {
-			state = act.Effect(state, outcomeFor(act, i))
+			act.Effect(&state, outcomeFor(act, i))
 			now := through(state)
 			checkForwards(t, seed, state, want, false)
 			for who := range now {
@@ -514,4 +514,23 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 			}
 		}
 	}
+}
+
+// Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
+func (a Actual) Clone() Actual {
+	out := a
+	out.Addresses, out.ACLs = slices.Clone(a.Addresses), slices.Clone(a.ACLs)
+	for i := range out.Addresses {
+		addr := &out.Addresses[i]
+		addr.OwnTags = slices.Clone(addr.OwnTags)
+		addr.RecordedPorts = addr.RecordedPorts.Union(nil)
+		addr.ForwardPorts, addr.ForwardTargets = addr.ForwardPorts.Union(nil), addr.ForwardTargets.Union(nil)
+		addr.Forwards = slices.Clone(addr.Forwards)
+		addr.Rules = slices.Clone(addr.Rules)
+		addr.Firewall = slices.Clone(addr.Firewall)
+	}
+	for i := range out.ACLs {
+		out.ACLs[i].Items = slices.Clone(out.ACLs[i].Items)
+	}
+	return out
 }

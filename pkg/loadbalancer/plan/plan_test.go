@@ -54,8 +54,9 @@ func ranges(r ...string) func(*Desired) {
 
 // run applies actions to a model as a server that does everything.
 func run(a Actual, steps []Step) Actual {
+	a = a.Clone()
 	for i, s := range steps {
-		a = s.Effect(a, outcomeFor(s, i))
+		s.Effect(&a, outcomeFor(s, i))
 	}
 	return a
 }

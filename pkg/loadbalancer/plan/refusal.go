@@ -133,10 +133,22 @@ func (e *WaitError) Error() string { return e.Message }
 
 // Running returns the wait of a sync that left a job running; nil for another error.
 func Running(err error) *WaitError {
-	if wait, ok := errors.AsType[*WaitError](err); ok && wait.Ended != nil {
+	if wait := WaitOf(err); wait != nil && wait.Ended != nil {
 		return wait
 	}
 	return nil
+}
+
+// WaitOf returns the wait that is the reason of an error; nil for none.
+func WaitOf(err error) *WaitError {
+	wait, _ := errors.AsType[*WaitError](err)
+	return wait
+}
+
+// RefusalOf returns the refusal that is the reason of an error; nil for none.
+func RefusalOf(err error) *RefusalError {
+	refusal, _ := errors.AsType[*RefusalError](err)
+	return refusal
 }
 
 // NoneEligible says that ports are forwarded and no member may be led to; nil when that is not so.

@@ -88,7 +88,7 @@ func (v *versioned) Patch(gvr schema.GroupVersionResource, obj runtime.Object, n
 	return v.ObjectTracker.Patch(gvr, v.next(obj), ns, o...)
 }
 
-// change changes an object as an API server does: a patch may name the UID that the object must have, and an object that is
+// change changes an object as an API server does: a patch may name the UID and the version that the object must have, and an object that is
 // being deleted gets no new finalizer, and is deleted without one.
 func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	do := clienttesting.ObjectReaction(tracker)
@@ -103,8 +103,14 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 			if json.Unmarshal(patch.GetPatch(), &want) == nil && want.Metadata.UID != "" && want.Metadata.UID != was.GetUID() {
 				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(), errors.New("the UID differs"))
 			}
+			if want.Metadata.ResourceVersion != "" && want.Metadata.ResourceVersion != was.GetResourceVersion() {
+				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(), errors.New("the version differs"))
+			}
 		}
 		handled, changed, err := do(a)
+		if stored, _ := before(tracker, a); err == nil && handled && stored != nil {
+			changed = stored // with its new version
+		}
 		is, _ := meta.Accessor(changed)
 		if err != nil || !handled || is == nil || is.GetDeletionTimestamp() == nil {
 			return handled, changed, err
