@@ -54,6 +54,7 @@ func RemovalOf(found []observe.Orphan) Request {
 	}
 	known := map[string]bool{"": true}
 	for _, o := range found {
+		req.Spec.KeepIP = req.Spec.KeepIP || o.Keep
 		if !known[o.AddressID] {
 			known[o.AddressID] = true
 			r := annotation.AddressRecord{ID: o.AddressID, IP: o.IP, ProjectID: first.Project}

@@ -149,7 +149,13 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
 		return nil
 	}
-	result, err := c.reconciler.Reconcile(ctx, loadbalancer.RemovalOf(found))
+	ns, err := c.namespace(ctx, ref.Namespace)
+	if err != nil {
+		return err
+	}
+	req := loadbalancer.RemovalOf(found)
+	req.Grants = grantsOf(c.Tenancy, ns, "")
+	result, err := c.reconciler.Reconcile(ctx, req)
 	for _, n := range result.Notices {
 		c.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	}

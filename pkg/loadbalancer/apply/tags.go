@@ -42,11 +42,13 @@ func (w *Work) untag(ctx context.Context, resource string, ids, keys []string) e
 // tagAddress submits the tags that an address lacks.
 func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
-	tags := w.addressTags(a)
+	tags := w.addressTags(s, a)
 	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a
 	// Service without its UID was left by one that is gone.
 	stale := func(key string) bool {
-		return key == plan.TagCluster && a.FormerCluster || key == plan.TagService && a.TaggedUID == "" && a.TaggedService != w.Service.Key()
+		return key == plan.TagCluster && a.FormerCluster ||
+			key == plan.TagService && a.TaggedUID == "" && a.TaggedService != w.Service.Key() ||
+			key == plan.TagKeepIP && !s.Keep
 	}
 	if keys := slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return !stale(k) }); len(keys) > 0 {
 		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
@@ -57,14 +59,21 @@ func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
+	if len(tags) == 0 {
+		w.effect(s, plan.Outcome{})
+		return nil
+	}
 	return w.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, tags)
 }
 
 // addressTags are the tags that an address is to have.
-func (w *Work) addressTags(a *plan.Address) map[string]string {
+func (w *Work) addressTags(s plan.Step, a *plan.Address) map[string]string {
 	tags := plan.Tags(w.Clusters[0], w.Service)
 	if !a.Allocated {
 		delete(tags, plan.TagAllocatedBy)
+	}
+	if s.Keep {
+		tags[plan.TagKeepIP] = "true"
 	}
 	return tags
 }
@@ -139,7 +148,7 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	if a := w.on(s); s.Kind == plan.TagAddress && a != nil && alreadyTagged(err) {
 		switch {
 		case a.ID == w.acquired:
-			err = w.replaceTags(ctx, a.ID, w.addressTags(a))
+			err = w.replaceTags(ctx, a.ID, w.addressTags(s, a))
 		case len(a.OwnTags) > 0: // another Service that uses the address was first to take it over
 			w.Again = true
 			return nil

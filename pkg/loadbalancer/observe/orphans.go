@@ -24,6 +24,7 @@ type Orphan struct {
 	IP           string // of all but acl
 	AddressID    string // of the address that it is on; empty for acl
 	Project      string // its id; empty for the account's own
+	Keep         bool   // the Service wanted the address to be kept
 }
 
 // Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has. It
@@ -37,7 +38,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	add := func(kind, id string, tags map[string]string, ip, addressID string) {
 		uid := tags[plan.TagServiceUID]
 		if slices.Contains(clusters, tags[plan.TagCluster]) && uid != "" && book.ByUID(uid) == nil {
-			out = append(out, Orphan{UID: uid, Service: tags[plan.TagService], Kind: kind, ID: id, IP: ip, AddressID: addressID, Project: project})
+			out = append(out, Orphan{UID: uid, Service: tags[plan.TagService], Kind: kind, ID: id, IP: ip, AddressID: addressID, Project: project, Keep: tags[plan.TagKeepIP] != ""})
 		}
 	}
 

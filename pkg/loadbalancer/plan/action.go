@@ -50,7 +50,7 @@ type Step struct {
 	// Items is how many items are tagged.
 	Items int `json:"items,omitempty"`
 	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go on
-	// using it, it is marked as kept by the Service.
+	// using it, it is marked as kept by the Service. Of one that is tagged, Keep means that the Service wants it to be kept.
 	Allocated bool   `json:"allocated,omitempty"`
 	HandOver  bool   `json:"handOver,omitempty"`
 	Keep      bool   `json:"keep,omitempty"`

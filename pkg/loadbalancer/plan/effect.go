@@ -29,6 +29,9 @@ func (s Step) Effect(on *Actual, o Outcome) {
 		on.Addresses = slices.DeleteFunc(on.Addresses, func(x Address) bool { return x.ID == id })
 	case s.Kind == TagAddress:
 		a.Tagged, a.Owner, a.OwnTags, a.FormerCluster = true, Owned, TagKeys(), false
+		if s.Keep {
+			a.OwnTags = append(a.OwnTags, TagKeepIP)
+		}
 	case s.Makes() != "":
 		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) { // a read may have shown it before its job ended
 			*list = append(*list, s.made(o))

@@ -92,6 +92,8 @@ const (
 	TagAllocatedBy = "csccm-allocated-by"
 	// TagKeptBy names the Service, as namespace/name, that had an address and left it by the annotation keep-ip.
 	TagKeptBy = "csccm-kept-by"
+	// TagKeepIP is on the address of a Service with the annotation keep-ip, which may vanish while no controller leads.
+	TagKeepIP = "csccm-keep-ip"
 )
 
 // ManagedBy is the value of TagManagedBy and TagAllocatedBy.
@@ -159,5 +161,5 @@ func Former(tags map[string]string, clusters []string) bool {
 // PresentTagKeys are those of our keys that an address carries: CloudStack
 // refuses to delete tags when none matches.
 func PresentTagKeys(tags map[string]string) []string {
-	return slices.DeleteFunc(append(TagKeys(), TagKeptBy), func(k string) bool { _, ok := tags[k]; return !ok })
+	return slices.DeleteFunc(append(TagKeys(), TagKeptBy, TagKeepIP), func(k string) bool { _, ok := tags[k]; return !ok })
 }

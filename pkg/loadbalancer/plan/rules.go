@@ -55,8 +55,13 @@ func (p *planner) tagAddress(a *Address) {
 	if !a.Allocated {
 		wave = waveTrim
 	}
-	if a.tagged() && (!a.Tagged || a.FormerCluster) && !p.limits.NoTags {
-		p.add(wave, Step{Kind: TagAddress, On: a.on()})
+	marked := slices.Contains(a.OwnTags, TagKeepIP)
+	keep := marked
+	if !p.desired.Absent {
+		keep = p.desired.KeepAddress
+	}
+	if a.tagged() && (!a.Tagged || a.FormerCluster || keep != marked) && !p.limits.NoTags {
+		p.add(wave, Step{Kind: TagAddress, On: a.on(), Keep: keep})
 	}
 }
 
