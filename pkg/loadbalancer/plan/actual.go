@@ -319,7 +319,8 @@ func (a *Actual) ACL(id string) *ACL {
 
 // OwnsFirewall reports whether a firewall rule is the Service's: its tags say so, or it has none and governs only ports that
 // the Service has on the address. Nobody else can use these ports. A rule that reaches further is left alone. On an address
-// of the Service's own, the ports that its record names count, too: there a rule may be left whose creation got no answer.
+// of the Service's own, and on one that its status shows, the ports that its record names count, too: there a rule may be left
+// whose creation got no answer, and a port without members has no port forwarding.
 func (a *Address) OwnsFirewall(f Item) bool {
 	if a.ForeignCluster || f.Owner == Foreign || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
@@ -340,7 +341,7 @@ func (a *Address) ownPort(protocol string, port int) bool {
 	}
 	rule := a.Rule("", port)
 	return rule != nil && transport(rule.Protocol) == protocol || a.forwards(protocol, port) ||
-		a.proven() && slices.Contains(a.RecordedPorts[protocol], port)
+		(a.proven() || a.Has && a.ForwardsKnown) && slices.Contains(a.RecordedPorts[protocol], port)
 }
 
 // has reports whether the Service has a load balancer rule or a port forwarding on a port.
