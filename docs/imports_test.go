@@ -18,7 +18,7 @@ const module = "github.com/csccm/csccm/"
 // goList returns the lines that go list prints for the whole repository.
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...) // #nosec G204 -- see the callers
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...) // #nosec G204 -- of tests
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	require.NoError(t, err)

@@ -137,7 +137,9 @@ var oneCluster = cli.OneArgument("name or id of a cluster")
 // cksListing completes a command that shows what read returns.
 func cksListing[T interface {
 	Write(w io.Writer, style report.Style) error
-}](g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(*cks.Service, context.Context) (T, error)) *cobra.Command {
+}](
+	g *cli.Globals, cmd *cobra.Command, o *cks.Options, read func(*cks.Service, context.Context) (T, error),
+) *cobra.Command {
 	return cksCommand(g, cmd, 0, o, "", nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := read(s, ctx)
 		if err != nil {
@@ -343,7 +345,9 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 		_, err := (&doctorFlags{phase: phaseAuto}).once(ctx, in, e.Cluster, in.Out)
 		var said *report.Error
 		if errors.As(err, &said) && said.Silent() {
-			return &report.Error{Err: errors.New("csccm doctor has found problems"), Fix: "correct what it says above", Code: said.Code}
+			err := report.Errorf("correct what it says above", "csccm doctor has found problems")
+			err.Code = said.Code
+			return err
 		}
 		return err
 	})
@@ -379,7 +383,8 @@ func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 
 func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	cmd, file := group("cni", "Manage configurations of network plugins (CloudStack 4.21)"), ""
-	cmd.AddCommand(cksListing(g, &cobra.Command{Use: "list", Short: "List the CNI configurations"}, nil, (*cks.Service).CNIConfigs))
+	list := &cobra.Command{Use: "list", Short: "List the CNI configurations"}
+	cmd.AddCommand(cksListing(g, list, nil, (*cks.Service).CNIConfigs))
 	add := cksCommand(g, &cobra.Command{
 		Use: "add NAME", Short: "Register a file with cloud-config user data as a CNI configuration", Args: cli.OneArgument("name of the configuration"),
 	}, cli.FlagJournal|cli.FlagDryRun, nil, "", func(context.Context) error {

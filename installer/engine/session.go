@@ -171,7 +171,9 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 	}
 	before := len(s.done)
 	err := s.env.Cluster.Explain(step.Do(ctx))
-	if fix := report.RemedyOf(err); err != nil && step.Back != "" && ctx.Err() == nil && !strings.Contains(fix, step.Back) {
+	fix := report.RemedyOf(err)
+	failed := err != nil && ctx.Err() == nil
+	if failed && !strings.Contains(fix, step.Back) { // each text contains the empty one
 		err = report.Remedied(err, strings.TrimPrefix(fix+"; "+step.Back, "; "))
 	}
 

@@ -11,9 +11,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Until calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed: then
-// inTime is false.
-func Until(ctx context.Context, c clock.Clock, interval, limit time.Duration, done func() (bool, error)) (inTime bool, err error) {
+// Until calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed:
+// then inTime is false.
+func Until(
+	ctx context.Context, c clock.Clock, interval, limit time.Duration, done func() (bool, error),
+) (inTime bool, err error) {
 	deadline := c.After(limit)
 	for {
 		if ok, err := done(); ok || err != nil {

@@ -105,7 +105,8 @@ func (p *Plan) AddTo(out *engine.Plan) {
 		out.Add("Value", name+"="+p.Values[name]+" keeps the form that the nodes have", nil)
 	}
 	for _, s := range p.Services {
-		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"), report.Count(len(s.Rules), "rule"), report.Count(len(s.Changes), "change"))
+		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"),
+			report.Count(len(s.Rules), "rule"), report.Count(len(s.Changes), "change"))
 		if p.Undo { // of the rules only those that get another name are known
 			text = s.Service + ": " + report.Count(len(s.Changes), "change")
 		}

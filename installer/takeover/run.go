@@ -183,7 +183,10 @@ func (t *Taker) swap(ctx context.Context) error {
 		if err := end(ctx, ending); err != nil {
 			return err
 		}
-		a := &rules.Applier{API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Note: t.Note, Undo: "csccm takeover --undo"}
+		a := &rules.Applier{
+			API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Note: t.Note,
+			Undo: "csccm takeover --undo",
+		}
 		if err := a.Apply(ctx, p.Steps); err != nil {
 			return err
 		}

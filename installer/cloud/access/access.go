@@ -29,7 +29,11 @@ type Cloud struct {
 
 // Inventory reads VMs and networks where the controller looks for them.
 func (c *Cloud) Inventory() *inventory.Inventory {
-	return inventory.New(c.Client, inventory.Options{ProjectID: c.Config.ProjectID, Zone: c.Config.Zone, NodeVMs: c.Config.NodeVMs})
+	return inventory.New(c.Client, inventory.Options{
+		ProjectID: c.Config.ProjectID,
+		Zone:      c.Config.Zone,
+		NodeVMs:   c.Config.NodeVMs,
+	})
 }
 
 // Project returns the id of the project that the controller works in; "" for the account itself.

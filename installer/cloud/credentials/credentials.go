@@ -120,7 +120,10 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 // unanswered is a CloudStack that cannot be reached by a URL that was just given.
 func unanswered(apiURL string, err error) *report.Error {
 	return report.Errorf(
-		cmp.Or(tlsRemedies[cloudstack.TLSFaultOf(err)], "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
+		cmp.Or(
+			tlsRemedies[cloudstack.TLSFaultOf(err)],
+			"check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate",
+		),
 		"no CloudStack API answers at %s: %w", apiURL, err,
 	)
 }

@@ -52,7 +52,8 @@ func Read(ctx context.Context, kube kubernetes.Interface, cs *access.Cloud) (f *
 	if f.VMs, err = inv.VMs(ctx, 0); err != nil {
 		return nil, fmt.Errorf("list virtual machines: %w", err)
 	}
-	if f.Rules, err = cs.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.Project}); err != nil {
+	f.Rules, err = cs.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.Project})
+	if err != nil {
 		return nil, fmt.Errorf("list load balancer rules: %w", err)
 	}
 	return f, nil

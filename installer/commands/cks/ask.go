@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -91,7 +90,7 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 		name, value, _ := strings.Cut(given, "=")
 		if !slices.Contains(declared, name) || value == "" {
 			return "", nil, report.Usage(
-				fmt.Sprintf("give --cni, and KEY=VALUE for each of its variables: %s", dash(strings.Join(declared, ", "))),
+				"give --cni, and KEY=VALUE for each of its variables: "+dash(strings.Join(declared, ", ")),
 				"--cni-param %s is no variable of a CNI configuration with a value", name,
 			)
 		}

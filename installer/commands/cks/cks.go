@@ -84,7 +84,8 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 		what = "the " + noun + " is not given"
 	}
 	return nil, report.Usage(
-		"name one of these"+flag+": "+cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"),
+		"name one of these"+flag+": "+
+			cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"),
 		"%s", what,
 	)
 }

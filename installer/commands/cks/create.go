@@ -121,7 +121,8 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	c = append(c, o.changes(k)...).
 		add("offering of etcd nodes", k.EtcdOfferingName, o.etcd.Name, o.etcd.ID == "" || o.etcd.ID == k.EtcdOfferingID)
 	c = append(c, templates...).
-		add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"), !isNew && (n.ID == "" || k.NetworkID == n.ID)).
+		add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"),
+			!isNew && (n.ID == "" || k.NetworkID == n.ID)).
 		add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair).
 		add("CNI configuration", k.CNIConfigName, t.CNI, k.CNIConfigID == q.CNIConfigID).
 		add("hypervisor", "", q.Hypervisor, !isNew || q.Hypervisor == "").

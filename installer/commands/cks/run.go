@@ -212,7 +212,8 @@ func (p *Plan) judge(ignored []string) error {
 	}
 	slices.Sort(codes)
 	return report.CheckFailed(
-		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+" goes on all the same, and CloudStack decides",
+		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+
+			" goes on all the same, and CloudStack decides",
 		"cannot %s, the preflight has found %s: %s; nothing was changed",
 		p.what(), report.Count(len(codes), "problem"), strings.Join(texts, "; "),
 	)

@@ -97,16 +97,16 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	same := func(v cloudapi.KubernetesVersion) bool {
 		return v.Semantic == number && v.ZoneID == zone.ID && (o.VersionName == "" || v.Name == o.VersionName) && (o.Arch == "" || v.Arch == o.Arch)
 	}
-	steps := []engine.Step{{Name: "follow the ISO of version " + number, ReadOnly: true, Do: func(ctx context.Context) error {
+	follow := engine.Read("follow the ISO of version "+number, func(ctx context.Context) error {
 		return s.awaitISO(ctx, p, zone.ID, same)
-	}}}
+	})
 	if i := slices.IndexFunc(all, same); i >= 0 {
 		p.ID, p.State, p.Changes = all[i].ID, all[i].ISOState, changes{}
 		if p.Action = ActionFollow; p.State == isoReady {
 			p.Action, p.Done = ActionNone, true
 		}
 	}
-	return s.call(ctx, p, "addKubernetesSupportedVersion", f, steps...)
+	return s.call(ctx, p, "addKubernetesSupportedVersion", f, follow)
 }
 
 const isoReady = "Ready"
@@ -134,7 +134,8 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 		}
 		if strings.Contains(strings.ToLower(said), "fail") {
 			return false, report.Errorf(
-				"the ISO's page in CloudStack's UI says why, often URL or checksum; delete the version (csccm cks versions delete "+p.Name+") and add it again",
+				"the ISO's page in CloudStack's UI says why, often URL or checksum; "+
+					"delete the version (csccm cks versions delete "+p.Name+") and add it again",
 				"CloudStack could not load the ISO of version %s, whose state is %s", p.Name, said,
 			)
 		}

@@ -53,8 +53,8 @@ func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 	}
 }
 
-// life is that of a run of csccm. It ends with the n-th write to the cluster or to CloudStack, which happens, and all later
-// calls fail, until it is revived; 0 never ends.
+// life is that of a run of csccm. It ends with the n-th write to the cluster or to CloudStack, which happens, and all
+// later calls fail, until it is revived; 0 never ends.
 type life struct {
 	n    int
 	mu   sync.Mutex // the fake controller calls beside the installer
@@ -87,7 +87,7 @@ func (l *life) ended() bool {
 // bound ends with the calls to a cluster.
 func (l *life) bound(kube *fakekube.Clientset) *life {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
-		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" { // the controller; the installer patches them
+		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" { // by the controller; csccm patches them
 			return false, nil, nil
 		}
 		reads := a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch"

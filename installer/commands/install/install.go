@@ -128,7 +128,12 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 		r.session.Close(err)
 		r.close(err)
 	}()
-	if err := r.session.Run(ctx, engine.Read("looking at the cluster", r.detect), engine.Read("credentials", r.findAccess), engine.Read("plan", r.planRelease)); err != nil {
+	err = r.session.Run(ctx,
+		engine.Read("looking at the cluster", r.detect),
+		engine.Read("credentials", r.findAccess),
+		engine.Read("plan", r.planRelease),
+	)
+	if err != nil {
 		return err
 	}
 	defer func() { // programs get the plan, however the run ends

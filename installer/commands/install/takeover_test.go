@@ -160,8 +160,8 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
-// Whatever write to the cluster or to CloudStack is the last one of an install that takes over, whoever ends first, the next run
-// completes, and so does the way back: a controller works then, and rules and addresses are those that were.
+// Whatever write to the cluster or to CloudStack is the last one of an install that takes over, whoever ends first, the
+// next run completes, and so does the way back: a controller works then, and rules and addresses are those that were.
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)

@@ -39,7 +39,10 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 		return err
 	}
 	apply := engine.Step{Name: "rules", Do: func(ctx context.Context) error {
-		a := &rules.Applier{API: cs.Client, Project: m.Project, Progress: e.Progress, Note: e.Note, Undo: "csccm migrate-rules --undo"}
+		a := &rules.Applier{
+			API: cs.Client, Project: m.Project, Progress: e.Progress, Note: e.Note,
+			Undo: "csccm migrate-rules --undo",
+		}
 		return a.Apply(ctx, m.steps)
 	}}
 	var steps []engine.Step

@@ -117,7 +117,8 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
 	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
-		return nil, newError("name one with --context: "+strings.Join(names, ", "), "kubeconfig: context %q does not exist", name)
+		return nil, newError("name one with --context: "+strings.Join(names, ", "),
+			"kubeconfig: context %q does not exist", name)
 	}
 	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // cli-runtime would ask localhost
 		what := "no cluster to talk to"

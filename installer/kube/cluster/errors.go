@@ -28,9 +28,9 @@ func newError(fix, format string, args ...any) *Error {
 	return &Error{*report.Errorf(fix, format, args...)}
 }
 
-// Explain turns an error of the API server or of the way there into an *Error with a remedy; nil, what is in csccm's terms
-// already, and all errors of a command without a cluster are returned as they are. The steps of a command and the command
-// itself are explained where they end: nothing below calls it.
+// Explain turns an error of the API server or of the way there into an *Error with a remedy. It returns nil, an error
+// that has a remedy already, and all errors of a command without a cluster as they are. Errors of a command and of its
+// steps are explained where these end; what they call need not do it.
 func (c *Cluster) Explain(err error) error {
 	var known interface{ Remedy() string }
 	var cloud *cloudstack.Error // the network beyond it is not the way to the API server
@@ -48,7 +48,8 @@ func (c *Cluster) Explain(err error) error {
 	case apierrors.IsUnauthorized(err):
 		return newError("log in again, or check the user of this context in the kubeconfig", "%s (401): %w", what, err)
 	case apierrors.IsForbidden(err):
-		return newError("use a kubeconfig of a cluster administrator, or have the right granted", "%s (403): %w", what, err)
+		return newError("use a kubeconfig of a cluster administrator, or have the right granted",
+			"%s (403): %w", what, err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return newError("check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout",
 			"%s: %w", what, partError{errors.New("no answer in time"), err})
@@ -59,7 +60,8 @@ func (c *Cluster) Explain(err error) error {
 			"check certificate-authority-data in the kubeconfig, which may belong to another cluster, and --tls-server-name",
 			"%s: %w", what, err)
 	case call != nil, errors.As(err, &op):
-		return newError("check that the API server runs, the server URL of this context, and the network", "%s: %w", what, err)
+		return newError("check that the API server runs, the server URL of this context, and the network",
+			"%s: %w", what, err)
 	}
 	return err
 }

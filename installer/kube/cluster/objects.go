@@ -55,7 +55,7 @@ func Services(ctx context.Context, failed *error, kube kubernetes.Interface) []c
 func UID(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("read the UID of namespace %s, the cluster's id in CloudStack: %w", metav1.NamespaceSystem, err)
 	}
 	return string(ns.UID), nil
 }

@@ -84,7 +84,8 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	archive, image := os.DirFS(filepath.Dir(o.Image)), canonical(list[0].Image)
 	if tags := imagesOfArchive(archive, filepath.Base(o.Image)); !slices.Contains(tags, image) {
 		return nil, report.Usage(
-			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+list[0].Image+" cloudstack-ccm.tar",
+			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+
+				list[0].Image+" cloudstack-ccm.tar",
 			"--image %s: it is no archive of image %s, it has %v", o.Image, image, tags,
 		)
 	}
