@@ -46,10 +46,7 @@ func (c *Client) Call(ctx context.Context, command string, params map[string]str
 		return own // without what the SDK and net/http say around it
 	}
 	// The answer arrived and was a success by its status, but cannot be read.
-	return &Error{
-		Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, MayHaveHappened: !idempotent(command),
-		Text: "cannot read the answer: " + sanitized(err.Error(), c.secrets()...),
-	}
+	return BadAnswer(command, "cannot read the answer: "+sanitized(err.Error(), c.secrets()...))
 }
 
 // perform takes the form out of the SDK's request, without the proof of identity, and performs the call the client's way.

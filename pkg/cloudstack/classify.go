@@ -28,11 +28,9 @@ type errorBody struct {
 
 // Texts by which CloudStack tells things that its codes do not.
 const (
-	textNoEntity       = "entity does not exist"
-	textNoProject      = "Unable to find project by id"
-	textProjectRole    = "either does not exist, is not available for user"
-	textNoCommand      = "the server does not know this command"
-	unknownCommandWrap = "errorresponse"
+	textNoEntity    = "entity does not exist"
+	textNoProject   = "Unable to find project by id"
+	textProjectRole = "either does not exist, is not available for user"
 )
 
 // TextTwoFactor says why a user's password is of no use.
@@ -51,9 +49,9 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 	e.CSCode, e.Text = eb.CSCode, eb.Text
 	e.Kind = classify(command, status, eb.Text)
 	switch {
-	case status == http.StatusUnauthorized && wrap == unknownCommandWrap:
-		// Key callers get 401 for a command unknown to the server; only the wrapper differs from bad keys.
-		e.Kind, e.Text = KindNotPermitted, textNoCommand
+	case status == http.StatusUnauthorized && wrap == "errorresponse":
+		// A server answers 401 to signed calls of a command that it does not know. Only the wrapper differs from that of bad keys.
+		e.Kind, e.Text = KindNotPermitted, "the server does not know this command"
 	case status == http.StatusNetworkAuthenticationRequired:
 		e.Text = TextTwoFactor
 	}

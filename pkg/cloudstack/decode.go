@@ -5,6 +5,7 @@ package cloudstack
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +25,8 @@ var decoding = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.All
 	json.UnmarshalFromFunc(readTags), json.UnmarshalFromFunc(readStrings),
 )))
 
-// readString reads a text, or a number as its text. Of an object it reads the address, as the secondary addresses of a NIC
-// have it; anything else is "".
+// readString reads a text, or a number as its text. Of an object it reads what identifies it: its address (secondary addresses
+// of a NIC), its id (VMs of a cluster) or its name (commands, providers). Anything else is "".
 func readString(d *jsontext.Decoder, out *string) error {
 	v, err := d.ReadValue()
 	if err != nil {
@@ -46,9 +47,11 @@ func readString(d *jsontext.Decoder, out *string) error {
 	case '{':
 		var object struct {
 			Address string `json:"ipaddress"`
+			ID      string `json:"id"`
+			Name    string `json:"name"`
 		}
 		err = json.Unmarshal(v, &object) // not by decoding, whose initialisation this would refer to
-		*out = object.Address
+		*out = cmp.Or(object.Address, object.ID, object.Name)
 	default:
 	}
 	return err

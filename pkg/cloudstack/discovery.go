@@ -13,33 +13,18 @@ import (
 
 // ListAPIs returns the names of the commands that the caller's role allows. The answer is large (some hundred KB).
 func (c *Client) ListAPIs(ctx context.Context) (sets.Set[string], error) {
-	type api struct {
-		Name string `json:"name"`
-	}
-	list, err := listWhole[api](ctx, c, "listApis", "api", nil)
-	if err != nil {
-		return nil, err
-	}
-	apis := make(sets.Set[string], len(list))
-	for _, a := range list {
-		apis.Insert(a.Name)
-	}
-	return apis, nil
+	names, err := listWhole[string](ctx, c, "listApis", "api", nil)
+	return sets.New(names...), err
 }
 
 // HasParameter reports whether a command has a parameter on this server.
 func (c *Client) HasParameter(ctx context.Context, command, parameter string) (has bool, err error) {
-	type param struct {
-		Name string `json:"name"`
+	type api struct {
+		Params []string `json:"params"` // names
 	}
-	var answer struct {
-		APIs []struct {
-			Params []param `json:"params"`
-		} `json:"api"`
-	}
-	err = c.Call(ctx, "listApis", map[string]string{"name": command}, &answer)
-	for _, api := range answer.APIs {
-		has = has || slices.Contains(api.Params, param{parameter})
+	apis, err := listWhole[api](ctx, c, "listApis", "api", Params{"name": command})
+	for _, api := range apis {
+		has = has || slices.Contains(api.Params, parameter)
 	}
 	return has, err
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
-	"strings"
 )
 
 // Kind classifies an API failure by what a caller can do about it.
@@ -63,24 +62,24 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Error names the command, the server's text and codes, and the job.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("cloudstack")
+	text := "cloudstack"
 	if e.Command != "" {
-		b.WriteString(" " + e.Command)
+		text += " " + e.Command
 	}
-	b.WriteString(": " + cmp.Or(e.Text, "failed without a reason given"))
+	text += ": " + cmp.Or(e.Text, "failed without a reason given")
+
 	if e.HTTPCode != 0 {
-		b.WriteString(" (code " + strconv.Itoa(e.HTTPCode))
+		text += " (code " + strconv.Itoa(e.HTTPCode)
 		if e.CSCode != 0 {
-			b.WriteString("/" + strconv.Itoa(e.CSCode))
+			text += "/" + strconv.Itoa(e.CSCode)
 		}
-		b.WriteString(")")
+		text += ")"
 	}
 	if e.JobID != "" {
-		b.WriteString(" (job " + e.JobID + ")")
+		text += " (job " + e.JobID + ")"
 	}
 	if e.MayHaveHappened {
-		b.WriteString("; it may have taken effect")
+		text += "; it may have taken effect"
 	}
-	return b.String()
+	return text
 }

@@ -24,17 +24,15 @@ type FirewallRule struct {
 	Tags       map[string]string `json:"tags"`
 }
 
-// FirewallRuleQuery filters listFirewallRules; Tags must all match. An address that is not allocated any more is KindInvalid.
+// FirewallRuleQuery filters listFirewallRules. An address that is no longer allocated is KindInvalid.
 type FirewallRuleQuery struct {
 	PublicIPID, NetworkID, ProjectID string
-	Tags                             map[string]string
-	ListAll                          bool
 }
 
 // ListFirewallRules lists ingress firewall rules.
 func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]FirewallRule, error) {
-	f := Params{}.Set("ipaddressid", q.PublicIPID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
-	return listTagged(ctx, c, "listFirewallRules", "firewallrule", f, q.Tags, func(r *FirewallRule) (string, map[string]string) { return r.ID, r.Tags })
+	f := Params{}.Set("ipaddressid", q.PublicIPID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID)
+	return List(ctx, c, "listFirewallRules", "firewallrule", f, func(r *FirewallRule) string { return r.ID })
 }
 
 // CreateFirewallRuleRequest opens a port range of an address. StartPort and
@@ -58,11 +56,6 @@ func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleReq
 		f["startport"], f["endport"] = strconv.Itoa(r.StartPort), strconv.Itoa(cmp.Or(r.EndPort, r.StartPort))
 	}
 	return c.Submit(ctx, command, f)
-}
-
-// DeleteFirewallRule deletes an ingress rule; one that is gone is KindNotFound.
-func (c *Client) DeleteFirewallRule(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deleteFirewallRule", Params{"id": id})
 }
 
 // NetworkACL is one item of a network ACL list: a rule for a VPC tier.
@@ -96,18 +89,16 @@ func (a *NetworkACL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// NetworkACLQuery filters listNetworkACLs; Tags must all match. Without ListID it is every item that the caller sees, those
-// of the two default lists included.
+// NetworkACLQuery filters listNetworkACLs. Without ListID it asks for every item that the caller sees, including those of the
+// two default lists.
 type NetworkACLQuery struct {
-	ID, ListID, ProjectID string
-	Tags                  map[string]string
-	ListAll               bool
+	ListID, ProjectID string
 }
 
 // ListNetworkACLs lists items of network ACL lists.
 func (c *Client) ListNetworkACLs(ctx context.Context, q NetworkACLQuery) ([]NetworkACL, error) {
-	f := Params{}.Set("id", q.ID).Set("aclid", q.ListID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
-	return listTagged(ctx, c, "listNetworkACLs", "networkacl", f, q.Tags, func(a *NetworkACL) (string, map[string]string) { return a.ID, a.Tags })
+	f := Params{}.Set("aclid", q.ListID).Set("projectid", q.ProjectID)
+	return List(ctx, c, "listNetworkACLs", "networkacl", f, func(a *NetworkACL) string { return a.ID })
 }
 
 // CreateNetworkACLRequest lets sources in. Number decides the order of the items of a list, lowest first; it
@@ -131,9 +122,4 @@ func (c *Client) CreateNetworkACL(ctx context.Context, r CreateNetworkACLRequest
 		"cidrlist": joined(r.CIDRs), "number": strconv.Itoa(r.Number), "traffictype": "Ingress", "action": "Allow",
 	}.Set("reason", r.Reason)
 	return c.Submit(ctx, command, f)
-}
-
-// DeleteNetworkACL deletes an item; one that is gone is KindNotFound.
-func (c *Client) DeleteNetworkACL(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deleteNetworkACL", Params{"id": id})
 }

@@ -47,7 +47,7 @@ func FuzzAnswers(f *testing.F) {
 		func(ctx context.Context) error { _, err := c.Capabilities(ctx); return err },
 		func(ctx context.Context) error { _, err := c.QueryJob(ctx, "j"); return err },
 		func(ctx context.Context) error { _, err := c.AssociateIP(ctx, AssociateIPRequest{}); return err },
-		func(ctx context.Context) error { _, err := c.DeleteLoadBalancerRule(ctx, "r"); return err },
+		func(ctx context.Context) error { _, err := c.Delete(ctx, "deleteLoadBalancerRule", "r"); return err },
 	}
 	f.Fuzz(func(t *testing.T, code int, answer []byte) {
 		if code < 100 || code > 999 || code == http.StatusTooManyRequests {

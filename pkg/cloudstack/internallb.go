@@ -37,7 +37,6 @@ func (b *InternalLoadBalancer) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		} `json:"loadbalancerrule"`
 		Instances []struct {
 			ID      string  `json:"id"`
-			Name    string  `json:"name"`
 			State   VMState `json:"state"`
 			Address string  `json:"ipaddress"`
 		} `json:"loadbalancerinstance"`
@@ -48,7 +47,7 @@ func (b *InternalLoadBalancer) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		b.Port, b.InstancePort, b.State = r.Source, r.Instance, r.State
 	}
 	for _, i := range entry.Instances {
-		b.Members = append(b.Members, LoadBalancerMember{VMID: i.ID, Name: i.Name, State: i.State, Addresses: []string{i.Address}})
+		b.Members = append(b.Members, LoadBalancerMember{VMID: i.ID, State: i.State, Addresses: []string{i.Address}})
 	}
 	return err
 }
@@ -78,9 +77,4 @@ func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInterna
 		"sourceport": strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
 	}.Set("description", r.Description).Set("sourceipaddress", r.Address)
 	return c.Submit(ctx, "createLoadBalancer", f)
-}
-
-// DeleteInternalLoadBalancer deletes one; one that is gone is KindNotFound.
-func (c *Client) DeleteInternalLoadBalancer(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deleteLoadBalancer", Params{"id": id})
 }

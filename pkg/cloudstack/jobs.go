@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -112,12 +111,9 @@ func (s *Job) err(command string) error {
 // QueryJob reads a job once, whatever its state; a failed job is no error here.
 // A job the server does not know (any more: they are kept for a day) is KindNotFound.
 func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
-	var j *jobJSON
+	var j jobJSON
 	if err := c.Call(ctx, commandQueryJob, map[string]string{"jobid": jobID}, &j); err != nil {
 		return nil, err
-	}
-	if j == nil {
-		return nil, BadAnswer(commandQueryJob, "the answer is empty")
 	}
 	return j.state(jobID, c.secrets()), nil
 }
@@ -143,6 +139,11 @@ func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	return running, nil
 }
 
+// Delete sends the asynchronous command that deletes an object by its id. An object that no longer exists is KindNotFound.
+func (c *Client) Delete(ctx context.Context, command, id string) (Submitted, error) {
+	return c.Submit(ctx, command, Params{"id": id})
+}
+
 // Submit sends an asynchronous command and checks that the server has answered with a job.
 func (c *Client) Submit(ctx context.Context, command string, f Params) (Submitted, error) {
 	var s Submitted
@@ -150,10 +151,7 @@ func (c *Client) Submit(ctx context.Context, command string, f Params) (Submitte
 		return Submitted{}, err
 	}
 	if s.JobID == "" {
-		return s, &Error{
-			Kind: KindTransient, Command: command, HTTPCode: http.StatusOK,
-			Text: "the answer names no job", MayHaveHappened: true,
-		}
+		return s, BadAnswer(command, "the answer names no job")
 	}
 	return s, nil
 }

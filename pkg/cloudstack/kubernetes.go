@@ -6,9 +6,6 @@ package cloudstack
 import (
 	"context"
 	"strconv"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ExternalManaged is the type of a cluster that CloudStack only lists.
@@ -20,30 +17,13 @@ type KubernetesCluster struct {
 	Name        string   `json:"name"`
 	Type        string   `json:"clustertype"`
 	Description string   `json:"description"`
-	VMs         []string `json:"-"` // ids
+	VMs         []string `json:"virtualmachines"` // ids
 }
 
 // ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account for "".
 // A server without the service, and a role that may not ask, are errors of KindNotPermitted.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
 	return List(ctx, c, "listKubernetesClusters", "kubernetescluster", Params{}.Set("projectid", projectID), func(k *KubernetesCluster) string { return k.ID })
-}
-
-// UnmarshalJSONFrom reads an entry of listKubernetesClusters.
-func (k *KubernetesCluster) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	type plain KubernetesCluster
-	var entry struct {
-		plain
-		VMs []struct {
-			ID string `json:"id"`
-		} `json:"virtualmachines"`
-	}
-	err := json.UnmarshalDecode(d, &entry)
-	*k = KubernetesCluster(entry.plain)
-	for i := range entry.VMs {
-		k.VMs = append(k.VMs, entry.VMs[i].ID)
-	}
-	return err
 }
 
 // ExternalClusterRequest are the parameters of an ExternalManaged cluster.

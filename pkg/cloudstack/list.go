@@ -47,22 +47,12 @@ func List[T any](ctx context.Context, c *Client, command, object string, params 
 			return items, err
 		}
 		if attempt == listAttempts {
-			return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: notComplete + ": " + changed}
+			return nil, BadAnswer(command, notComplete+": "+changed)
 		}
 	}
 }
 
 const notComplete = "the list is not complete"
-
-// listTagged is List for objects with tags; key returns the id and the tags of one. Releases differ in whether several tags are
-// and-ed or or-ed, so the answer is filtered as well.
-func listTagged[T any](ctx context.Context, c *Client, command, object string, f Params, want map[string]string, key func(*T) (id string, tags map[string]string)) ([]T, error) {
-	items, err := List(ctx, c, command, object, f.setTags(want), func(item *T) string { id, _ := key(item); return id })
-	return slices.DeleteFunc(items, func(item T) bool {
-		_, tags := key(&item)
-		return !hasTags(tags, want)
-	}), err
-}
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
 //
@@ -169,14 +159,14 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 func listWhole[T any](ctx context.Context, c *Client, command, object string, params map[string]string) ([]T, error) {
 	items, count, err := listPage[T](ctx, c, command, object, params, newRoom())
 	if err == nil && count > len(items) {
-		return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: notComplete}
+		return nil, BadAnswer(command, notComplete)
 	}
 	return items, err
 }
 
-// BadAnswer is the error for an answer that is not what its command gives.
+// BadAnswer is the error for an answer that is a success by its status, but not what the command should return.
 func BadAnswer(command, text string) *Error {
-	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitized(text)}
+	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: sanitized(text), MayHaveHappened: !idempotent(command)}
 }
 
 // currentPageSize is 500, or less on a server whose maximum is smaller.
@@ -230,16 +220,6 @@ func (f Params) setTags(tags map[string]string) Params {
 		f[prefix+"key"], f[prefix+"value"] = k, tags[k]
 	}
 	return f
-}
-
-// hasTags reports whether all of want are among got.
-func hasTags(got, want map[string]string) bool {
-	for k, v := range want {
-		if g, ok := got[k]; !ok || g != v {
-			return false
-		}
-	}
-	return true
 }
 
 func joined(list []string) string { return strings.Join(list, ",") }

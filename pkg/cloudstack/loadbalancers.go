@@ -30,21 +30,18 @@ type LoadBalancerRule struct {
 	Tags        map[string]string `json:"tags"`
 }
 
-// LoadBalancerRuleQuery filters listLoadBalancerRules. Name is exact, Keyword a
-// part of name or description (with _ and % as wildcards); Tags must all match.
+// LoadBalancerRuleQuery filters listLoadBalancerRules. Keyword is a part of name or description, with _ and % as wildcards.
 // An unknown ID is KindNotFound.
 type LoadBalancerRuleQuery struct {
-	ID, Name, Keyword, PublicIPID, NetworkID, ProjectID string
-	VMID                                                string // only rules that have it as a member
-	Tags                                                map[string]string
-	ListAll                                             bool
+	ID, Keyword, PublicIPID, NetworkID, ProjectID string
+	VMID                                          string // only rules that have it as a member
 }
 
 // ListLoadBalancerRules lists public load balancer rules.
 func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQuery) ([]LoadBalancerRule, error) {
-	f := Params{}.Set("id", q.ID).Set("name", q.Name).Set("keyword", q.Keyword).Set("publicipid", q.PublicIPID).
-		Set("networkid", q.NetworkID).Set("virtualmachineid", q.VMID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
-	return listTagged(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, q.Tags, func(r *LoadBalancerRule) (string, map[string]string) { return r.ID, r.Tags })
+	f := Params{}.Set("id", q.ID).Set("keyword", q.Keyword).Set("publicipid", q.PublicIPID).
+		Set("networkid", q.NetworkID).Set("virtualmachineid", q.VMID).Set("projectid", q.ProjectID)
+	return List(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, func(r *LoadBalancerRule) string { return r.ID })
 }
 
 // CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves
@@ -55,15 +52,14 @@ type CreateLoadBalancerRuleRequest struct {
 	NetworkID                              string // of an address of a VPC: the tier
 	PublicPort, PrivatePort                int
 	CIDRs                                  []string
-	OpenFirewall                           bool // always sent explicitly
 }
 
-// CreateLoadBalancerRule makes a rule. Rules of one address should be made one
+// CreateLoadBalancerRule makes a rule. It never opens the firewall, as the server does by default. Rules of one address should be made one
 // after the other; the server locks them with long sleeps.
 func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
 	f := Params{
 		"algorithm": r.Algorithm, "name": r.Name, "publicport": strconv.Itoa(r.PublicPort), "privateport": strconv.Itoa(r.PrivatePort),
-		"openfirewall": strconv.FormatBool(r.OpenFirewall),
+		"openfirewall": "false",
 	}.Set("publicipid", r.PublicIPID).Set("networkid", r.NetworkID).Set("protocol", r.Protocol).Set("description", r.Description)
 	return c.Submit(ctx, "createLoadBalancerRule", f.Set("cidrlist", joined(r.CIDRs)))
 }
@@ -71,19 +67,14 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 // UpdateLoadBalancerRuleRequest changes a rule in place. Send Protocol always:
 // a rule made without one breaks the job otherwise.
 type UpdateLoadBalancerRuleRequest struct {
-	ID, Name, Algorithm, Protocol, Description string   // "" = leave; Protocol should always be sent
-	CIDRs                                      []string // none = leave
+	ID, Name, Algorithm, Protocol string   // "" = leave; Protocol should always be sent
+	CIDRs                         []string // none = leave
 }
 
-// UpdateLoadBalancerRule changes name, algorithm, protocol, description or source ranges.
+// UpdateLoadBalancerRule changes name, algorithm, protocol or source ranges.
 func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalancerRuleRequest) (Submitted, error) {
-	f := Params{"id": r.ID}.Set("name", r.Name).Set("algorithm", r.Algorithm).Set("protocol", r.Protocol).Set("description", r.Description)
+	f := Params{"id": r.ID}.Set("name", r.Name).Set("algorithm", r.Algorithm).Set("protocol", r.Protocol)
 	return c.Submit(ctx, "updateLoadBalancerRule", f.Set("cidrlist", joined(r.CIDRs)))
-}
-
-// DeleteLoadBalancerRule deletes a rule; one that is gone is KindNotFound.
-func (c *Client) DeleteLoadBalancerRule(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deleteLoadBalancerRule", Params{"id": id})
 }
 
 // LoadBalancerMember is one VM behind a rule with the addresses used there.
@@ -129,15 +120,6 @@ func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]
 // empty IP is the address of its NIC there.
 type MemberAddress struct {
 	VMID, IP string
-}
-
-// VMs are members by their ids.
-func VMs(ids ...string) []MemberAddress {
-	out := make([]MemberAddress, 0, len(ids))
-	for _, id := range ids {
-		out = append(out, MemberAddress{VMID: id})
-	}
-	return out
 }
 
 // AssignToLoadBalancerRule adds members. It is all or nothing: one VM that is
@@ -201,22 +183,9 @@ func (c *Client) CreateStickinessPolicy(ctx context.Context, ruleID string, p St
 	return c.Submit(ctx, "createLBStickinessPolicy", f)
 }
 
-// DeleteStickinessPolicy removes a policy; one that is gone is KindNotFound.
-func (c *Client) DeleteStickinessPolicy(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deleteLBStickinessPolicy", Params{"id": id})
-}
-
 // ListCertificatesOfRule lists the ids of the certificates bound to a rule, of which there is at most one.
 func (c *Client) ListCertificatesOfRule(ctx context.Context, ruleID string) ([]string, error) {
-	type certificate struct {
-		ID string `json:"id"`
-	}
-	list, err := listWhole[certificate](ctx, c, "listSslCerts", "sslcert", Params{"lbruleid": ruleID})
-	var ids []string
-	for _, certificate := range list {
-		ids = append(ids, certificate.ID)
-	}
-	return ids, err
+	return listWhole[string](ctx, c, "listSslCerts", "sslcert", Params{"lbruleid": ruleID})
 }
 
 // AssignCertificate binds a certificate to a rule of protocol ssl, in place of another one if there is.

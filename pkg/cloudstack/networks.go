@@ -25,7 +25,6 @@ type Network struct {
 	RestartRequired bool `json:"restartrequired"`
 
 	OfferingName string `json:"networkofferingname"`
-	EgressDenied bool   `json:"-"` // VMs of this isolated network reach the internet only by rules
 	ConserveMode bool   `json:"networkofferingconservemode"`
 	// Services maps a service name ("Lb", "Firewall", "NetworkACL", ...) to its capabilities.
 	// Its providers are in ServiceProviders.
@@ -41,12 +40,9 @@ func (n *Network) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type plain Network
 	var entry struct {
 		plain
-		Egress   *bool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
 		Services []struct {
-			Name      string `json:"name"`
-			Providers []struct {
-				Name string `json:"name"`
-			} `json:"provider"`
+			Name         string   `json:"name"`
+			Providers    []string `json:"provider"` // names
 			Capabilities []struct {
 				Name  string `json:"name"`
 				Value string `json:"value"`
@@ -55,8 +51,8 @@ func (n *Network) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	err := json.UnmarshalDecode(d, &entry)
 	*n = Network(entry.plain)
-	n.EgressDenied = entry.Egress != nil && !*entry.Egress
-	n.Services, n.ServiceProviders = make(map[string]map[string]string, len(entry.Services)), make(map[string][]string, len(entry.Services))
+	n.Services, n.ServiceProviders = map[string]map[string]string{}, map[string][]string{}
+
 	for _, s := range entry.Services {
 		if n.Services[s.Name] == nil {
 			n.Services[s.Name] = make(map[string]string, len(s.Capabilities))
@@ -64,9 +60,7 @@ func (n *Network) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		for _, capability := range s.Capabilities {
 			n.Services[s.Name][capability.Name] = capability.Value
 		}
-		for _, p := range s.Providers {
-			n.ServiceProviders[s.Name] = append(n.ServiceProviders[s.Name], p.Name)
-		}
+		n.ServiceProviders[s.Name] = append(n.ServiceProviders[s.Name], s.Providers...)
 	}
 	return err
 }

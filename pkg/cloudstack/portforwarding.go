@@ -26,17 +26,16 @@ type PortForwarding struct {
 	Tags        map[string]string `json:"tags"`
 }
 
-// PortForwardingQuery filters listPortForwardingRules; Tags must all match. An unknown ID is KindNotFound.
+// PortForwardingQuery filters listPortForwardingRules.
 type PortForwardingQuery struct {
-	ID, PublicIPID, NetworkID, ProjectID string
-	Tags                                 map[string]string
-	ListAll                              bool
+	PublicIPID, ProjectID string
+	Tags                  map[string]string // at most one: releases differ in whether several are and-ed or or-ed
 }
 
 // ListPortForwardings lists port forwardings.
 func (c *Client) ListPortForwardings(ctx context.Context, q PortForwardingQuery) ([]PortForwarding, error) {
-	f := Params{}.Set("id", q.ID).Set("ipaddressid", q.PublicIPID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
-	found, err := listTagged(ctx, c, "listPortForwardingRules", "portforwardingrule", f, q.Tags, func(p *PortForwarding) (string, map[string]string) { return p.ID, p.Tags })
+	f := Params{}.Set("ipaddressid", q.PublicIPID).Set("projectid", q.ProjectID).setTags(q.Tags)
+	found, err := List(ctx, c, "listPortForwardingRules", "portforwardingrule", f, func(p *PortForwarding) string { return p.ID })
 	for i := range found {
 		found[i].EndPort = max(found[i].EndPort, found[i].StartPort) // one port needs no end
 	}
@@ -83,9 +82,4 @@ func (c *Client) UpdatePortForwarding(ctx context.Context, r UpdatePortForwardin
 		f["cidrlist"] = joined(r.CIDRs)
 	}
 	return c.Submit(ctx, "updatePortForwardingRule", f)
-}
-
-// DeletePortForwarding deletes a port forwarding; one that is gone is KindNotFound.
-func (c *Client) DeletePortForwarding(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "deletePortForwardingRule", Params{"id": id})
 }

@@ -24,23 +24,21 @@ type PublicIP struct {
 	Tags                map[string]string `json:"tags"`
 }
 
-// PublicIPQuery filters listPublicIpAddresses. The server shows allocated
-// addresses only unless AllocatedOnly is false; Tags must all match.
+// PublicIPQuery filters listPublicIpAddresses. The server shows allocated addresses only, unless AllocatedOnly is false.
 type PublicIPQuery struct {
-	ID, Address, AssociatedNetworkID, VPCID, ProjectID, State string
-	AllocatedOnly                                             *bool
-	Tags                                                      map[string]string
-	ListAll                                                   bool
+	ID, Address, AssociatedNetworkID, ProjectID, State string
+	AllocatedOnly                                      *bool
+	Tags                                               map[string]string // at most one: releases differ in whether several are and-ed or or-ed
 }
 
 // ListPublicIPs lists public IP addresses.
 func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP, error) {
 	f := Params{}.Set("id", q.ID).Set("ipaddress", q.Address).Set("associatednetworkid", q.AssociatedNetworkID).
-		Set("vpcid", q.VPCID).Set("projectid", q.ProjectID).Set("state", q.State).Flag("listall", q.ListAll)
+		Set("projectid", q.ProjectID).Set("state", q.State).setTags(q.Tags)
 	if q.AllocatedOnly != nil {
 		f["allocatedonly"] = strconv.FormatBool(*q.AllocatedOnly)
 	}
-	return listTagged(ctx, c, "listPublicIpAddresses", "publicipaddress", f, q.Tags, func(p *PublicIP) (string, map[string]string) { return p.ID, p.Tags })
+	return List(ctx, c, "listPublicIpAddresses", "publicipaddress", f, func(p *PublicIP) string { return p.ID })
 }
 
 // AssociateIPRequest acquires a public IP address for a network or a VPC.
@@ -56,19 +54,10 @@ func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitt
 		Set("ipaddress", r.Address).Set("customjobid", r.CustomJobID))
 }
 
-// DisassociateIP releases an address; its rules and tags go with it.
+// DisassociateIP releases an address. Its rules and tags are deleted with it.
 func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, error) {
-	return c.Submit(ctx, "disassociateIpAddress", Params{"id": id})
+	return c.Delete(ctx, "disassociateIpAddress", id)
 }
-
-// Types of resources in CreateTags, ListTags and DeleteTags.
-const (
-	ResourceAddress        = "PublicIpAddress"
-	ResourceRule           = "LoadBalancer"
-	ResourcePortForwarding = "PortForwardingRule"
-	ResourceFirewallRule   = "FirewallRule"
-	ResourceNetworkACL     = "NetworkACL" // an item of a list
-)
 
 // CreateTags tags resources of one type.
 // A key that a resource already has fails the job for all.

@@ -157,7 +157,7 @@ func (c *Client) receive(ctx context.Context, command string, resp *http.Respons
 		return res
 	}
 	if err != nil {
-		res.err = BadAnswer(command, err.Error())
+		res.err = BadAnswer(command, "cannot understand the answer: "+err.Error())
 		return res
 	}
 	_, _ = io.Copy(io.Discard, body) // nothing is left; net/http uses the connection again only after it has seen the end

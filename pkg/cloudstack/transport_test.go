@@ -34,9 +34,9 @@ const emptyZones = `{"listzonesresponse":{}}`
 func TestRequestOnTheWire(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	f := always(jsonReply(200, `{"listloadbalancerrulesresponse":{}}`))
+	f := always(jsonReply(200, `{"listpublicipaddressesresponse":{}}`))
 	c := f.client(t, WithClock(testclock.NewFakeClock(now)))
-	_, err := c.ListLoadBalancerRules(t.Context(), LoadBalancerRuleQuery{Keyword: "a~b*c [d],e=f&g", Tags: map[string]string{"k": "v*~"}})
+	_, err := c.ListPublicIPs(t.Context(), PublicIPQuery{Address: "a~b*c [d],e=f&g", Tags: map[string]string{"k": "v*~"}})
 	require.NoError(t, err)
 
 	calls := f.recorded()
@@ -49,7 +49,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	require.Equal(t, "json", got.Form.Get("response"))
 	require.Equal(t, "3", got.Form.Get("signatureversion"))
 	require.Equal(t, "2026-11-21T10:10:00Z", got.Form.Get("expires"))
-	require.Equal(t, "a~b*c [d],e=f&g", got.Form.Get("keyword"))
+	require.Equal(t, "a~b*c [d],e=f&g", got.Form.Get("ipaddress"))
 	require.Equal(t, "v*~", got.Form.Get("tags[0].value"))
 	require.Equal(t, signatureOf(got.Form, testSecretKey), got.Form.Get("signature"))
 }
@@ -108,7 +108,7 @@ func TestRetries(t *testing.T) {
 			c := f.client(t)
 			var err error
 			if tc.write {
-				_, err = c.DeleteLoadBalancerRule(t.Context(), "r")
+				_, err = c.Delete(t.Context(), "deleteLoadBalancerRule", "r")
 			} else {
 				_, err = c.ListZones(t.Context())
 			}
@@ -165,7 +165,7 @@ func TestUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	tries := 0
 	c.observer = func(Observation) { tries++ }
-	_, err = c.DeleteFirewallRule(t.Context(), "x")
+	_, err = c.Delete(t.Context(), "deleteFirewallRule", "x")
 	e := asError(t, err)
 	require.Equal(t, KindTransient, e.Kind)
 	require.False(t, e.MayHaveHappened, "nothing was sent")

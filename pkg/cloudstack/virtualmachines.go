@@ -68,7 +68,6 @@ type NIC struct {
 	Type        string   `json:"type"`      // Isolated, Shared, L2
 	IPv4        string   `json:"ipaddress"` // empty on L2 networks
 	IPv6        string   `json:"ip6address"`
-	MAC         string   `json:"macaddress"`
 	SecondaryIP []string `json:"secondaryip"`
 	PublicIP    string   `json:"publicip"` // static NAT
 }
@@ -95,7 +94,7 @@ func (vm *VirtualMachine) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // VMQuery filters listVirtualMachines; the zero value asks for all the caller's
 // own. An unknown ID is KindNotFound. Tags are always part of the answer.
 type VMQuery struct {
-	ID, Name, ZoneID, NetworkID, ProjectID string
+	ID, ZoneID, NetworkID, ProjectID string
 	// Account with DomainID are an owner; administrators ask by it.
 	Account, DomainID  string
 	ListAll            bool
@@ -114,7 +113,7 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 		details += ",affgrp"
 	}
 	f := Params{"details": details}.
-		Set("id", q.ID).Set("name", q.Name).Set("account", q.Account).Set("domainid", q.DomainID).
+		Set("id", q.ID).Set("account", q.Account).Set("domainid", q.DomainID).
 		Set("zoneid", q.ZoneID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
 	return List(ctx, c, "listVirtualMachines", "virtualmachine", f, func(vm *VirtualMachine) string { return vm.ID })
 }

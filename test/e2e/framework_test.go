@@ -117,7 +117,7 @@ func (a *apacheCloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, s
 	return must.Catch(func() {
 		rules := a.rules(ctx, svc)
 		for _, r := range rules {
-			s, err := a.api.DeleteLoadBalancerRule(ctx, r.ID)
+			s, err := a.api.Delete(ctx, "deleteLoadBalancerRule", r.ID)
 			a.done(ctx, s, err)
 		}
 		if len(rules) > 0 {

@@ -60,7 +60,7 @@ func (c *Client) ReadQuota(ctx context.Context, projectID string) (*Quota, error
 		return nil, err
 	}
 	if len(rows) != 1 || rows[0]["vmlimit"] == "" {
-		return nil, cloudstack.BadAnswer(command, "it does not show the limits of exactly one "+object)
+		return nil, cloudstack.BadAnswer(command, "the answer does not show the limits of exactly one "+object)
 	}
 	usage := func(resource string) Usage {
 		limit, err := strconv.Atoi(rows[0][resource+"limit"])

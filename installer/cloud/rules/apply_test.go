@@ -116,7 +116,7 @@ func (e *env) updated(id, name string) {
 }
 
 func (e *env) deleted(id string) {
-	job, err := e.owner.DeleteLoadBalancerRule(context.Background(), id)
+	job, err := e.owner.Delete(context.Background(), "deleteLoadBalancerRule", id)
 	e.does("deleteLoadBalancerRule", job, err)
 }
 

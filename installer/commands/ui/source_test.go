@@ -248,7 +248,7 @@ func TestSource(t *testing.T) {
 	i := slices.IndexFunc(first.Objects, func(o model.Object) bool { return o.Kind == model.KindRule && o.Health != model.HealthForeign })
 	require.GreaterOrEqual(t, i, 0)
 	calls := len(cloud.Ledger().Calls())
-	_, err = client.DeleteLoadBalancerRule(t.Context(), strings.TrimPrefix(first.Objects[i].ID, "rule/"))
+	_, err = client.Delete(t.Context(), "deleteLoadBalancerRule", strings.TrimPrefix(first.Objects[i].ID, "rule/"))
 	require.NoError(t, err)
 	until(t, s, "the rule to be gone", func(s model.Snapshot) bool { return count(s, model.KindRule) == rules-1 })
 	for _, c := range cloud.Ledger().Calls()[:calls] {

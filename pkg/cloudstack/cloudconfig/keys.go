@@ -26,7 +26,7 @@ type key struct {
 
 	set func(c *Config, value string) error
 	get func(c *Config) string // the value as Render writes it; "" if there is none
-	// check returns what is wrong with the value of a Config that did not come from Parse; may be nil.
+	// check returns what is wrong with a value that may be missing; may be nil.
 	check func(c *Config) error
 }
 
@@ -42,12 +42,17 @@ var keys = []key{
 	credential(key{name: "secret-key", doc: "secret key that belongs to api-key", example: "...", secret: true}, func(c *Config) *string { return &c.SecretKey }),
 	text(key{name: "project-id", doc: "UUID or name, optional", atStart: true}, func(c *Config) *string { return &c.ProjectID }),
 	text(key{name: "zone", doc: "name or ID, optional", example: "zone-1", atStart: true}, func(c *Config) *string { return &c.Zone }),
-	text(key{name: "node-vms", doc: "VMs that may be nodes: a pattern of names, or a tag as key=value; default: all", example: "prod-*", atStart: true, check: func(c *Config) error {
-		if _, err := path.Match(c.NodeVMs, ""); err != nil {
-			return errors.New("node-vms: is not a pattern; write for example prod-*, or cluster=prod for a tag")
-		}
-		return nil
-	}}, func(c *Config) *string { return &c.NodeVMs }),
+	{
+		name: "node-vms", doc: "VMs that may be nodes: a pattern of names, or a tag as key=value; default: all", example: "prod-*", atStart: true,
+		set: func(c *Config, v string) error {
+			if _, err := path.Match(v, ""); err != nil {
+				return errors.New("is not a pattern; write for example prod-*, or cluster=prod for a tag")
+			}
+			c.NodeVMs = v
+			return nil
+		},
+		get: func(c *Config) string { return c.NodeVMs },
+	},
 	text(key{name: "region", doc: "value of the Nodes' region label; default: the zone's name", atStart: true}, func(c *Config) *string { return &c.Region }),
 	{
 		name: "ssl-no-verify", doc: "true trusts any certificate", example: "false",
@@ -77,12 +82,6 @@ var keys = []key{
 			}
 			return strconv.FormatFloat(c.RateLimit, 'f', -1, 64)
 		},
-		check: func(c *Config) error {
-			if c.RateLimit < 0 && c.RateLimit != AutoRate {
-				return errors.New("rate-limit: must not be negative; 0 means unlimited")
-			}
-			return nil
-		},
 	},
 	{
 		name: "rate-burst", doc: "API calls at once, with a number as rate-limit", example: "40", atStart: true,
@@ -100,12 +99,6 @@ var keys = []key{
 			}
 			return strconv.Itoa(c.RateBurst)
 		},
-		check: func(c *Config) error {
-			if c.RateBurst < 0 {
-				return errors.New("rate-burst: must not be negative")
-			}
-			return nil
-		},
 	},
 	{
 		name: "lb-mode", doc: "how Services without the annotation cloudstack-load-balancer-mode are served: auto, proxy or direct", example: "auto", atStart: true,
@@ -116,12 +109,6 @@ var keys = []key{
 			return nil
 		},
 		get: func(c *Config) string { return c.LBMode },
-		check: func(c *Config) error {
-			if c.LBMode != "" && !slices.Contains(modes, c.LBMode) {
-				return errors.New("lb-mode: is not a mode; write auto, proxy or direct")
-			}
-			return nil
-		},
 	},
 	text(key{name: "cluster-id", doc: "name of the cluster in tags, see clusterID of the chart", atStart: true}, func(c *Config) *string { return &c.ClusterID }),
 	{
@@ -177,12 +164,6 @@ func duration(k key, field func(*Config) *time.Duration) key {
 			return d.String()
 		}
 		return ""
-	}
-	k.check = func(c *Config) error {
-		if *field(c) < 0 {
-			return fmt.Errorf("%s: must not be negative; write for example %s", k.name, k.example)
-		}
-		return nil
 	}
 	return k
 }

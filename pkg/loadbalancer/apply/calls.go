@@ -41,6 +41,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 	api, rule := w.API.Client, w.ruleID(s)
 	vm, secondary := plan.SplitMember(s.Member)
 	submitted := func(command string) func(cloudstack.Submitted, error) error { return w.submitted(s, command) }
+	remove := func(command, id string) error { return submitted(command)(api.Delete(ctx, command, id)) }
 	switch s.Kind {
 	case plan.AllocateAddress:
 		return w.allocate(ctx, s)
@@ -64,9 +65,9 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		}))
 	case plan.DeleteRule:
 		if s.Internal {
-			return submitted("deleteLoadBalancer")(api.DeleteInternalLoadBalancer(ctx, s.ItemID))
+			return remove("deleteLoadBalancer", s.ItemID)
 		}
-		return submitted("deleteLoadBalancerRule")(api.DeleteLoadBalancerRule(ctx, s.ItemID))
+		return remove("deleteLoadBalancerRule", s.ItemID)
 	case plan.AddMembers:
 		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule, w.memberAddresses(s.Members, nil)))
 	case plan.RemoveMembers:
@@ -76,7 +77,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		policy := cloudstack.StickinessPolicy{Name: s.Rule.Name, Method: s.Rule.Stickiness.Method, Params: s.Rule.Stickiness.Params}
 		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
 	case plan.DropStickiness:
-		return submitted("deleteLBStickinessPolicy")(api.DeleteStickinessPolicy(ctx, s.PolicyID))
+		return remove("deleteLBStickinessPolicy", s.PolicyID)
 	case plan.BindCertificate:
 		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
 	case plan.CreateForward:
@@ -89,7 +90,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 			ID: s.ItemID, VMID: vm, GuestIP: secondary, PrivatePort: s.PrivatePort, CIDRs: s.CIDRs,
 		}))
 	case plan.DeleteForward:
-		return submitted("deletePortForwardingRule")(api.DeletePortForwarding(ctx, s.ItemID))
+		return remove("deletePortForwardingRule", s.ItemID)
 	case plan.OpenFirewall:
 		return submitted("createFirewallRule")(api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
 			PublicIPID: w.on(s).ID, Protocol: s.Access.Protocol, StartPort: s.Access.StartPort, EndPort: s.Access.EndPort, CIDRs: s.Access.CIDRs,
@@ -97,9 +98,9 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 	case plan.OpenACL:
 		return w.openACL(ctx, s)
 	case plan.CloseFirewall:
-		return submitted("deleteFirewallRule")(api.DeleteFirewallRule(ctx, s.ItemID))
+		return remove("deleteFirewallRule", s.ItemID)
 	case plan.CloseACL:
-		return submitted("deleteNetworkACL")(api.DeleteNetworkACL(ctx, s.ItemID))
+		return remove("deleteNetworkACL", s.ItemID)
 	case plan.TagRules, plan.TagForwards, plan.TagFirewall, plan.TagACL:
 		return w.tagItems(ctx, s)
 	}

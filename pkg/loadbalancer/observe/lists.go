@@ -58,10 +58,13 @@ func whole[Q, T any](ctx context.Context, r *reading, list func(context.Context,
 
 // find reads what a query asks for: from the whole list where bulk is set, else by a call of its own.
 func find[Q, T any](ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q, want func(*T) bool) ([]T, error) {
-	if !bulk {
-		return list(ctx, some)
+	var items []T
+	var err error
+	if bulk {
+		items, err = whole(ctx, r, list, all)
+	} else {
+		items, err = list(ctx, some)
 	}
-	items, err := whole(ctx, r, list, all)
 	return pick(items, want), err
 }
 

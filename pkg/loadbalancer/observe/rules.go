@@ -281,7 +281,6 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 	}
 	on := func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }
 	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, on)
-	list = pick(list, on)
 	if Permitted(err) != nil {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
