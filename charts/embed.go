@@ -16,7 +16,7 @@ const Name = "cloudstack-ccm"
 //go:generate go tool -modfile=../.ci/tools/go.mod helm-values-schema-json
 //go:generate go run ./internal/readme cloudstack-ccm
 
-// What the package holds, without ci/. all: includes the files that start with an underscore, which templates need.
+// The chart's files without ci/. The prefix all: includes files that start with an underscore, which templates need.
 //
 //go:embed cloudstack-ccm/.helmignore cloudstack-ccm/Chart.yaml cloudstack-ccm/README.md cloudstack-ccm/values.yaml
 //go:embed cloudstack-ccm/values.schema.json cloudstack-ccm/monitoring all:cloudstack-ccm/templates

@@ -228,7 +228,7 @@ func (b *builder) sizes() {
 	}
 }
 
-// isoStates are the states of an ISO. Answers do not show the default.
+// isoStates are the states of an ISO; answers omit the default one.
 var isoStates = []string{"", store.ISOReady, "Allocated", store.ISOCreating, "Failed", store.ISOMissing}
 
 func (b *builder) kubernetesVersion(v *KubernetesVersion) {

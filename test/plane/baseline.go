@@ -209,7 +209,7 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 			errs = append(errs, err)
 		}
 	}
-	// A list may be older than a deletion, and two resources may show one object, as those of Events do.
+	// A list may be older than a deletion, and one object may be in the lists of two resources, like an Event.
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
 }
 

@@ -88,8 +88,7 @@ func (p publisher) fetcher(minor Minor, names ...string) func(context.Context, s
 	}
 }
 
-// reach asks for the head of a file. Where that takes longer than the patience, or nobody answers, there is no way to
-// it.
+// reach requests the head of a file. It returns ErrUnreachable if the server does not answer within the patience.
 func (p publisher) reach(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -115,7 +114,7 @@ type download struct {
 	bytes  atomic.Int64
 }
 
-// archived downloads etcd, which is in an archive, in the version that the minor is built with.
+// archived downloads the archive of etcd in the version that the minor is built with.
 func (d *download) archived(ctx context.Context, minor Minor, dir string) (err error) {
 	defer must.Return(&err)
 	version := must.Get(etcdVersion(minor))

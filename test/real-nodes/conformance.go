@@ -28,8 +28,7 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// conformanceChapters returns a chapter for each of the forms in which Kubernetes' own tests run; "all" are all of
-// them.
+// conformanceChapters returns a chapter for each form in which Kubernetes' own tests run; "all" selects all forms.
 func conformanceChapters(forms string, rolling bool) (all []chapter) {
 	suite, wanted := conformance.Load(), strings.Fields(forms)
 	for _, form := range suite.Forms {
@@ -60,10 +59,10 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 	return all
 }
 
-// kubernetesTests is the scenario that runs the tests of Kubernetes.
+// kubernetesTests is the name of the scenario that runs Kubernetes' tests.
 const kubernetesTests = "Kubernetes' tests"
 
-// conform runs Kubernetes' tests from beyond the router, in lanes beside each other, and then those that failed, alone.
+// conform runs Kubernetes' tests beyond the router, in parallel lanes, and then the failed ones again, alone.
 func (e *env) conform(ctx context.Context, suite conformance.Suite, form conformance.Form, rolling bool) string {
 	e.serveDNS(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -93,7 +92,7 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	return ""
 }
 
-// lane runs the tests whose names match, one after the other, and returns the report. Its log stays beside our
+// lane runs the tests with matching names one after the other and returns the report. Its log is in the folder of the
 // programs.
 func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	log := filepath.Join(filepath.Dir(e.programs.Binaries.CLI), "conformance", strings.ReplaceAll(name, " ", "-"))
@@ -113,7 +112,7 @@ func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	return must.Get(os.ReadFile(log + ".xml")) // #nosec G304 -- our own folder
 }
 
-// killLeaders kills the leader of the controller in each period, until the context ends.
+// killLeaders kills the leader of the controller once in each period, until the context ends.
 func (e *env) killLeaders(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -138,12 +137,13 @@ func (e *env) otherPorts(ctx context.Context, services <-chan watch.Event) {
 			continue
 		}
 		s.Spec.Ports[0].Port++
-		// After a conflict there is another version, and so another event.
+		// After a conflict the object has another version, which causes another event.
 		_, _ = e.Client.CoreV1().Services(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
 	}
 }
 
-// serveDNS serves the names of Services with a cluster IP on the router, and makes it the cluster's DNS server.
+// serveDNS starts a DNS server on the router for the names of Services with a cluster IP, and makes it the cluster's
+// DNS server.
 func (e *env) serveDNS(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx) // it ends with the sandbox
 	router := e.place.gateway.Addr().String()
@@ -155,7 +155,7 @@ func (e *env) serveDNS(ctx context.Context) {
 			if err != nil {
 				return
 			}
-			// A query without an answer is sent again.
+			// The resolver repeats a query without an answer.
 			_ = must.Catch(func() { must.Get(conn.WriteTo(e.resolve(ctx, query[:n]), from)) })
 		}
 	}()
@@ -183,7 +183,7 @@ func (e *env) resolve(ctx context.Context, query []byte) []byte {
 	return must.Get(m.Pack())
 }
 
-// everyNode checks that with policy Local the load balancer leads to every node with a Pod.
+// everyNode checks that with policy Local the load balancer sends requests to every node with a Pod.
 func everyNode(ctx context.Context, e *env) string {
 	to := e.served(ctx, "every-node", localTraffic)
 	nodes := map[string]bool{}

@@ -26,8 +26,8 @@ import (
 // The clients of this file are beyond the router: their packets are forwarded by it.
 
 const (
-	// shortly is the patience with which gaps are measured, quick how long a datagram may take that is sent again when it is lost;
-	// patiently, as that of test/traffic, tells a lost datagram from a slow machine.
+	// shortly is the time-out with which gaps are measured. quick bounds the time of a datagram that is sent again
+	// after a loss. patiently, like the time-out of test/traffic, distinguishes a lost datagram from a slow machine.
 	shortly   = 250 * time.Millisecond
 	quick     = time.Second
 	patiently = 5 * time.Second
@@ -50,7 +50,7 @@ func converse(c net.Conn, question string, patience time.Duration) []byte {
 	return b[:must.Get(c.Read(b))]
 }
 
-// askUDP is an asker of the UDP echo of a Pod.
+// askUDP sends a datagram to the UDP echo of a Pod.
 func (e *env) askUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
 	return e.datagram(ctx, from, to, quick)
 }
@@ -61,7 +61,7 @@ func (e *env) datagram(ctx context.Context, from netip.Addr, to netip.AddrPort, 
 	return parsed(converse(c, "?", patience))
 }
 
-// https is an asker over HTTP/3 or HTTP/2 that also returns the protocol of the response.
+// https sends requests over HTTP/3 or HTTP/2 and also returns the protocol of the response.
 func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, three bool) (_ answer, protocol string) {
 	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- nobody signs echo's certificate
 	var transport http.RoundTripper = &http.Transport{
@@ -87,7 +87,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 	return request(ctx, &http.Client{Timeout: patiently, Transport: transport}, "https://"+to.String()+"/")
 }
 
-// bothProtocols asks over HTTP/3 and HTTP/2.
+// bothProtocols sends a request over HTTP/3 and one over HTTP/2.
 func (e *env) bothProtocols(ctx context.Context, to netip.AddrPort) string {
 	var seen []string
 	for _, three := range []bool{true, false} {
@@ -102,7 +102,7 @@ func (e *env) bothProtocols(ctx context.Context, to netip.AddrPort) string {
 	return text + " on port 443, the Pod sees the client"
 }
 
-// questions are questions that a client asks all the time.
+// questions counts the requests of a client that sends them continuously.
 type questions struct {
 	stop       chan struct{}
 	once       sync.Once
@@ -112,7 +112,7 @@ type questions struct {
 	last       error         // of the last question
 }
 
-// keepAsking asks again and again with a pause between questions.
+// keepAsking sends requests continuously, with a pause between them.
 func keepAsking(pause time.Duration, ask func()) *questions {
 	q, answered := &questions{stop: make(chan struct{})}, time.Now()
 	q.loop.Go(func() {
@@ -135,13 +135,13 @@ func keepAsking(pause time.Duration, ask func()) *questions {
 	return q
 }
 
-// sendDatagrams asks the UDP echo of an address all the time, each time from a new port. A question without an answer
-// within patience is lost.
+// sendDatagrams sends datagrams to the UDP echo of an address continuously, each from a new port. A datagram without an
+// answer within the time-out is lost.
 func (e *env) sendDatagrams(ctx context.Context, to netip.AddrPort, patience time.Duration) *questions {
 	return keepAsking(50*time.Millisecond, func() { e.datagram(ctx, outside1, to, patience) })
 }
 
-// end stops the questions; the result does not change after it.
+// end stops the requests and waits for the last one. The counters may be read after it.
 func (q *questions) end() {
 	q.once.Do(func() { close(q.stop) })
 	q.loop.Wait()

@@ -29,14 +29,14 @@ var (
 	everyPort = annotated("mode", "direct")
 )
 
-// forwardsOf returns the forwards of an address that the router has.
+// forwardsOf returns the router's port forwardings of an address.
 func (e *env) forwardsOf(ip netip.Addr) []datapath.ForwardStatus {
 	return slices.DeleteFunc(e.path.Status().Forwards, func(f datapath.ForwardStatus) bool {
 		return !strings.HasPrefix(f.Public, ip.String()+":")
 	})
 }
 
-// vmsOf returns the VMs to which the forwards of an address lead.
+// vmsOf returns the VMs to which an address is forwarded.
 func (e *env) vmsOf(ip netip.Addr) []string {
 	var vms []string
 	for _, f := range e.forwardsOf(ip) {
@@ -46,8 +46,8 @@ func (e *env) vmsOf(ip netip.Addr) []string {
 	return slices.Compact(vms)
 }
 
-// direct creates a Service with ports that are forwarded, waits until the router has a forward for each and the UDP echo, if
-// it is the first, answers, and returns the address of the first.
+// direct creates a Service with forwarded ports and waits until the router forwards each port and, if the UDP echo is
+// the first port, it answers. It returns the address of the first port.
 func (e *env) direct(ctx context.Context, name string, all []corev1.ServicePort, changes ...change) netip.AddrPort {
 	e.service(ctx, name, append(changes, ports(all...))...)
 	ip := e.address(ctx, metav1.NamespaceDefault, name)
@@ -89,7 +89,7 @@ func udpRanges(ctx context.Context, e *env) string {
 	return e.ranges(ctx, outside1, outside2, e.direct(ctx, "ranges", []corev1.ServicePort{udp}, allow(outside1)), e.askUDP)
 }
 
-// sysctl sets a limit of the router's connection tracking, in seconds, and returns the one before.
+// sysctl sets a limit of the router's connection tracking, in seconds, and returns the previous value.
 func sysctl(name string, seconds int) (before int) {
 	path := "/proc/sys/net/netfilter/nf_conntrack_" + name
 	text := must.Get(os.ReadFile(path)) // #nosec G304 -- ours
@@ -122,7 +122,7 @@ func idleTCP(ctx context.Context, e *env) string {
 		"%d s", idle.Seconds()/clock, time.Duration(before)*time.Second, clock)
 }
 
-// movedOff waits until no forward of an address leads to a VM.
+// movedOff waits until no port of an address is forwarded to a VM.
 func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) {
 	e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) {
 		vms := e.vmsOf(ip)
@@ -188,7 +188,7 @@ func directLost(ctx context.Context, e *env) string {
 		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, clock)
 }
 
-// spread asks a direct Service in a VPC from 64 clients all over the address space.
+// spread sends requests to a direct Service in a VPC from 64 clients across the address space.
 func spread(ctx context.Context, e *env) string {
 	const many = 64
 	to := e.direct(ctx, "spread", []corev1.ServicePort{udp}, localTraffic)

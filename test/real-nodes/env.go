@@ -98,8 +98,8 @@ func notExternal() *place {
 	return p
 }
 
-// tier returns a tier of a VPC with three workers. Its own ACL lets nothing in: what is forwarded to a node needs an item of the
-// controller.
+// tier returns a tier of a VPC with three workers. Its own ACL blocks all traffic: forwarded traffic needs an item of
+// the controller.
 func tier() *place {
 	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
 		w.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{

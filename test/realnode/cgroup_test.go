@@ -53,7 +53,7 @@ func TestHierarchies(t *testing.T) {
 	}
 }
 
-// TestV2 creates a cgroup in an ordinary folder with the files of cgroup v2, and removes it but not others.
+// TestV2 creates a cgroup in an ordinary folder with the files of cgroup v2, and removes only that cgroup.
 func TestV2(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -32,7 +32,7 @@ func backend(t *testing.T) *Backend {
 	return b
 }
 
-// steady starts a client, and returns a function that waits for what its current part must report.
+// steady starts a client, and returns a function that waits until the report of its current part passes a check.
 func steady(t *testing.T, targets ...string) (*Client, func(func(Report) bool)) {
 	t.Helper()
 	c := Start(t.Context(), "first", Options{Targets: targets, Open: true, Timeout: patience, rate: calm})
@@ -69,7 +69,7 @@ func TestFailures(t *testing.T) {
 	assert.Equal(t, []Report{r, last}, c.Reports())
 }
 
-// TestLoss: refused connections, an open connection that is cut, and the gap.
+// TestLoss: the report has refused connections, an open connection that was cut, and the gap.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	b := backend(t)

@@ -88,8 +88,8 @@ func (v *versioned) Patch(gvr schema.GroupVersionResource, obj runtime.Object, n
 	return v.ObjectTracker.Patch(gvr, v.next(obj), ns, o...)
 }
 
-// change changes an object as an API server does: a patch may name the UID and the version that the object must have, and an object that is
-// being deleted gets no new finalizer, and is deleted without one.
+// change changes an object like an API server: a patch may name the UID and the version that the object must have; an
+// object that is being deleted gets no new finalizer, and is deleted once it has none.
 func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	do := clienttesting.ObjectReaction(tracker)
 	return func(a clienttesting.Action) (bool, runtime.Object, error) {

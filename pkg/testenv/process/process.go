@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process is a process of the controller as a test treats it: it is killed at one of its calls or fenced, the
-// API server fails its writes, and it learns of changes late. Several processes may use one API server.
+// Package process simulates a process of the controller: a test can kill it at one of its calls or fence it, let the
+// API server fail its writes, and delay its watches. Several processes may use one API server.
 package process
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
-// Errors of calls that do not arrive.
+// Errors of calls that do not reach the server.
 var (
 	ErrKilled = errors.New("the process was killed")
 	ErrFenced = errors.New("the process does not lead")
@@ -77,7 +77,8 @@ func New(ctx context.Context, server *fake.Clientset) *Process {
 // Context ends when the process is killed.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Kill ends the process: its context ends, and no call of it arrives any more. What it has submitted goes on.
+// Kill ends the process: its context ends, and none of its calls reaches a server any more. Jobs that it has started
+// continue.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	p.dead = true
@@ -92,7 +93,7 @@ func (p *Process) Dead() bool {
 	return p.dead
 }
 
-// Fence takes the leadership from the process.
+// Fence ends the leadership of the process.
 func (p *Process) Fence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,15 +118,15 @@ func (p *Process) WriteGate() (func(), error) {
 	return func() {}, nil
 }
 
-// DieAt makes the n-th call that counts the last one of the process. With after, that call arrives and its answer does
-// not. Calls of the API server are called "kube VERB RESOURCE". 0 for n spares the process.
+// DieAt kills the process at its n-th counted call. With after, the call takes effect but its answer is lost. Calls of
+// the API server are named "kube VERB RESOURCE". With n = 0 the process is not killed.
 func (p *Process) DieAt(counts func(call string) bool, n int, after bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts, p.left, p.after = counts, n, after
 }
 
-// Doomed reports whether the process dies at a call to come.
+// Doomed reports whether a later call will kill the process.
 func (p *Process) Doomed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +164,7 @@ func (p *Process) FailWrites(how Failure, n int) {
 	p.failure, p.failures = how, n
 }
 
-// Failing reports whether writes to come fail.
+// Failing reports whether later writes will fail.
 func (p *Process) Failing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +197,7 @@ func (p *Process) Resume() {
 	clear(p.held)
 }
 
-// request passes a request of the process on to the API server. Events are not fenced, and do not fail.
+// request forwards a request of the process to the API server. Events are not fenced and do not fail.
 func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Object, err error) {
 	verb, resource := a.GetVerb(), a.GetResource().Resource
 	write := !slices.Contains([]string{"get", "list", "watch"}, verb) && resource != "events"
@@ -222,7 +223,7 @@ func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Obj
 	return true, obj, err
 }
 
-// fails returns the error of a write that is to fail in one of these ways.
+// fails returns the error of a write that fails in one of these ways.
 func (p *Process) fails(a clienttesting.Action, write bool, ways ...Failure) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,7 +275,7 @@ func (w *lateWatch) Stop() {
 	})
 }
 
-// deliver passes events on, in their order, after their delay and while their resource is not held.
+// deliver delivers events in their order, after their delay, and only while their resource is not held.
 func (p *Process) deliver(w *lateWatch, resource string) {
 	defer close(w.out)
 	for {

@@ -37,7 +37,7 @@ type Scenario struct {
 	Steps []Step
 }
 
-// Step is a change or, if Expect, something that must be seen.
+// Step is a change or, if Expect is set, an expectation.
 type Step struct {
 	Line        string
 	Expect, Not bool
@@ -62,7 +62,7 @@ type Driver interface {
 	See(step *Step) error
 }
 
-// Play does the steps one after the other.
+// Play performs the steps one after the other.
 func (s *Scenario) Play(d Driver) error {
 	for i := range s.Steps {
 		step := &s.Steps[i]

@@ -111,7 +111,7 @@ func apart(n int) string {
 	return strings.Join(out, ",")
 }
 
-// portsOf are the ports of a Service as words have them, without one.
+// portsOf returns the ports of a Service in the notation of Change, without one of them.
 func portsOf(s *corev1.Service, without string) string {
 	var out []string
 	for _, p := range s.Spec.Ports {
@@ -155,7 +155,7 @@ func setPorts(s *corev1.Service, list string, port Port) error {
 	return nil
 }
 
-// Subset reports whether values are as pairs NAME=VALUE want them.
+// Subset reports whether values contain all pairs NAME=VALUE.
 func Subset(values map[string]string, pairs []string) bool {
 	return !slices.ContainsFunc(pairs, func(pair string) bool {
 		name, want, _ := strings.Cut(pair, "=")

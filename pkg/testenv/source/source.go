@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source has tests read the project's own code.
+// Package source parses the project's own code for tests.
 package source
 
 import (

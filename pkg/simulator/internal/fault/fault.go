@@ -108,13 +108,13 @@ func (f Fault) Check() error {
 	case f.Delay > 0 && !strings.Contains(takes, "delay"):
 		return fmt.Errorf("%s takes no delay", f.Kind)
 	case f.HTTPStatus != 0 && !strings.Contains(takes, "code"):
-		return fmt.Errorf("%s takes no code: it has the server's own", f.Kind)
+		return fmt.Errorf("%s takes no code: its code is fixed", f.Kind)
 	case f.HTTPStatus != 0 && (f.HTTPStatus < 400 || f.HTTPStatus > 599):
 		return fmt.Errorf("code %d must lie between 400 and 599", f.HTTPStatus)
 	case f.CSErrorCode != 0 && !strings.Contains(takes, "cserrorcode"):
 		return fmt.Errorf("%s takes no cserrorcode", f.Kind)
 	case f.Text != "" && !strings.Contains(takes, "text"):
-		return fmt.Errorf("%s takes no text: it has the server's own", f.Kind)
+		return fmt.Errorf("%s takes no text: its text is fixed", f.Kind)
 	}
 	return f.checkCommand()
 }
@@ -145,7 +145,7 @@ func (f Fault) checkCommand() error {
 	case !known:
 		return fmt.Errorf("command %q: CloudStack has no such command, nor one that the pattern matches (mind upper and lower case)", f.Command)
 	case !affects:
-		return fmt.Errorf("%s has nothing to strike in %s: %s", f.Kind, f.Command, "it needs a command that the fault has to do with, most often an asynchronous one")
+		return fmt.Errorf("%s does not affect %s: %s", f.Kind, f.Command, "name a command that the fault can affect, usually an asynchronous one")
 	}
 	return nil
 }

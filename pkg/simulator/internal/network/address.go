@@ -183,8 +183,8 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// takeAddress is the create phase: it allocates an address to the owner. One that the owner has reserved stays so until the
-// job has ended.
+// takeAddress is the create phase: it allocates an address to the owner. An address that the owner has reserved stays
+// reserved until the job has ended.
 func takeAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.PublicIP, error) {
 	full := wire.Errf(wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
 	if c.Boolean("isportable") {

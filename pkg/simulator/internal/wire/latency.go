@@ -97,7 +97,7 @@ type pace struct {
 	profile Profile
 }
 
-// Pace returns the durations that are in force.
+// Pace returns the current durations.
 func (s *Server) Pace() *Profile {
 	if p := s.pace.Load(); p != nil {
 		return &p.profile
