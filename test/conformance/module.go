@@ -6,9 +6,7 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"fmt"
 	"io"
@@ -43,10 +41,10 @@ type Programs struct {
 func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Programs, err error) {
 	defer must.Return(&err)
 	p := must.Get(plane.Program(minor))
-	p.Source = module(ctx, p.Source, minor)
 	p.What = fmt.Sprintf("the end-to-end tests of Kubernetes %s", minor.Release())
 	p.Name, p.Folder, p.LDFlags = "suite", "conformance", "-s -w"
 	p.Packages, p.Links, p.Released = []string{".", agnhost}, nil, nil
+	p.Source = program.Module(ctx, p.Folder, minor.Release(), module(ctx, p.Source), p.Packages...)
 
 	built.Suite = must.Get(p.Ensure(ctx, out))
 	built.Agnhost = filepath.Join(filepath.Dir(built.Suite), filepath.Base(agnhost))
@@ -55,31 +53,16 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 	return built, nil
 }
 
-// module writes the module of the programs and returns its folder. It is that of the control plane of the same minor
-// with what the tests import besides. Its sums come from Kubernetes' own go.sum, whose sum is in the control plane's.
-func module(ctx context.Context, control string, minor plane.Minor) string {
-	goMod := must.Get(os.ReadFile(filepath.Join(control, "go.mod"))) // #nosec G304 -- of this checkout
-	goSum := must.Get(os.ReadFile(filepath.Join(control, "go.sum"))) // #nosec G304 -- of this checkout
-	base := filepath.Join(must.Get(os.UserCacheDir()), "csccm", "conformance")
-	must.OK(os.MkdirAll(base, 0o750))
-
-	key := sha256.Sum256(bytes.Join([][]byte{goMod, goSum, source}, nil))
-	dir := filepath.Join(base, fmt.Sprintf("module-%s-%x", minor.Release(), key[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-
+// module returns the files of the programs' module. It is that of the control plane of the same minor. Its sums come from
+// Kubernetes' own go.sum, whose sum is in the control plane's.
+func module(ctx context.Context, control string) map[string][]byte {
 	kubernetes := must.Get(program.Go(ctx, control, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"))
-	theirs := must.Get(os.ReadFile(filepath.Join(strings.TrimSpace(kubernetes), "go.sum"))) // #nosec G304 -- of a module
-	work := must.Get(os.MkdirTemp(base, "module-"))
-	for name, content := range map[string][]byte{
-		"go.mod":  moduleLine.ReplaceAll(goMod, []byte("module github.com/csccm/csccm/test/conformance/suite")),
-		"go.sum":  append(goSum, theirs...),
-		"main.go": source,
-	} {
-		must.OK(os.WriteFile(filepath.Join(work, name), content, 0o600))
+	read := func(dir, name string) []byte {
+		return must.Get(os.ReadFile(filepath.Join(dir, name))) // #nosec G304 -- of this checkout or a module
 	}
-	must.Get(program.Go(ctx, work, "list", "-mod=mod", "-deps", ".", agnhost)) // adds to go.mod what the tests import
-	must.OK(os.Rename(work, dir))
-	return dir
+	return map[string][]byte{
+		"go.mod":  moduleLine.ReplaceAll(read(control, "go.mod"), []byte("module github.com/csccm/csccm/test/conformance/suite")),
+		"go.sum":  append(read(control, "go.sum"), read(strings.TrimSpace(kubernetes), "go.sum")...),
+		"main.go": source,
+	}
 }

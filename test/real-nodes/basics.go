@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/internal/must"
 )
 
@@ -124,7 +126,8 @@ func ipMode(ctx context.Context, e *env) string {
 		e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, mode), func(ctx context.Context) {
 			before := e.rule(to).Connections
 			query := url.QueryEscape("http://" + to.String() + "/")
-			a = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, query))
+			a = get(ctx, e.place.gateway.Addr(), netip.AddrPortFrom(must.Get(netip.ParseAddr(pod)), 8080),
+				"http://"+routedHost+"/fetch?url="+query)
 			through := e.rule(to).Connections - before
 			must.Be(through == want, "it went through %d times", through)
 		})
@@ -169,15 +172,19 @@ var examples = []example{
 	{file: "gateway-traefik/http3.yaml", namespace: "traefik", service: "traefik", forwarded: 443},
 }
 
-// run applies the manifest unchanged and checks that the Pod sees the client's address.
-// The manifest's image contains echo, which listens as the image's arguments say.
+// run applies the manifest unchanged and checks that the Pod sees the client's address. The manifest's image contains
+// Traefik itself, or echo, which listens as the image's arguments say.
 func (x example) run(ctx context.Context, e *env) string {
-	e.kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(e.programs.Root, "charts/testdata/apischemas/gateway-api.yaml"))
-	e.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	e.kubectl(ctx, "apply", "--server-side", "-f", cmp.Or(e.programs.Gateway.CRDs,
+		filepath.Join(e.programs.Root, "charts/testdata/apischemas/gateway-api.yaml")))
+	e.until(ctx, "the CRDs to be established", func(ctx context.Context) {
+		e.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	})
 	file := filepath.Join(e.programs.Root, "docs/examples", x.file)
 	e.kubectl(ctx, "apply", "-f", file)
+	itself := e.programs.Gateway.Traefik != ""
 	ip := e.address(ctx, x.namespace, x.service)
-	note := "stand-in image; clients' addresses seen through the balancer"
+	note := "clients' addresses seen through the balancer"
 	var at []netip.AddrPort
 	for _, p := range x.public {
 		at = append(at, netip.AddrPortFrom(ip, p))
@@ -189,14 +196,23 @@ func (x example) run(ctx context.Context, e *env) string {
 		}
 	}
 	for _, to := range at {
-		seesClient(client1, e.answers(ctx, client1, to, ask))
-		seesClient(client2, e.answers(ctx, client2, to, ask))
+		over := ask
+		if itself && to.Port() == 443 {
+			over = askTLS
+		}
+		seesClient(client1, e.answers(ctx, client1, to, over))
+		seesClient(client2, e.answers(ctx, client2, to, over))
 	}
 	if x.forwarded != 0 {
 		to := netip.AddrPortFrom(ip, x.forwarded)
-		note = "stand-in image; " + e.bothProtocols(ctx, to)
+		note = e.bothProtocols(ctx, to)
 		must.Be(e.rule(to) == nil, "%s has a load balancer rule, %+v", to, e.rule(to))
 	}
+
+	program := "stand-in image; "
+	if itself {
+		program = "Traefik " + gateway.Version + "; " + x.isRouted(ctx, e, ip) + "; "
+	}
 	e.kubectl(ctx, "delete", "-f", file, "--timeout=120s")
-	return note
+	return program + note
 }

@@ -213,7 +213,7 @@ func noNodePort(ctx context.Context, e *env) string {
 func (s *settings) conformance(ctx context.Context) (code int) {
 	var runs []conformance.Run
 	for _, minor := range s.minors {
-		p := prepare(ctx, minor)
+		p := s.prepare(ctx, minor)
 		p.Conformance = must.Get(conformance.Ensure(ctx, minor, os.Stderr))
 		archive := p.Conformance.Suite + "-agnhost.tar"
 		files := realnode.Tools(ctx)

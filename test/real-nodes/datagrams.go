@@ -63,7 +63,7 @@ func (e *env) datagram(ctx context.Context, from netip.Addr, to netip.AddrPort, 
 
 // https sends requests over HTTP/3 or HTTP/2 and also returns the protocol of the response.
 func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, three bool) (_ answer, protocol string) {
-	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- nobody signs echo's certificate
+	config := selfSigned()
 	var transport http.RoundTripper = &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (c net.Conn, err error) {
@@ -84,7 +84,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 		defer func() { _ = errors.Join(h.Close(), q.Close(), socket.Close()) }()
 		transport = h
 	}
-	return request(ctx, &http.Client{Timeout: patiently, Transport: transport}, "https://"+to.String()+"/")
+	return request(ctx, &http.Client{Timeout: patiently, Transport: transport}, "https://"+routedHost+"/")
 }
 
 // bothProtocols sends a request over HTTP/3 and one over HTTP/2.

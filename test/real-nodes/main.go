@@ -35,6 +35,8 @@ type settings struct {
 	// forms are those in which Kubernetes' own tests run, instead of the scenarios.
 	forms   string
 	rolling bool
+	// traefik runs the examples of Traefik with Traefik itself, instead of the scenarios.
+	traefik bool
 }
 
 func main() {
@@ -57,6 +59,7 @@ func main() {
 	flag.BoolVar(&s.again, "again", false, "run failed scenarios a second time; those that succeed then do not count as failed")
 	flag.StringVar(&s.forms, "conformance", "", "run Kubernetes' own tests in these forms of test/conformance/tests.yaml, or in all")
 	flag.BoolVar(&s.rolling, "rolling", false, "with --conformance: also the rolling updates, which take a quarter of an hour")
+	flag.BoolVar(&s.traefik, "traefik", false, "run the examples of Traefik with Traefik itself, which is built once, in 3 to 8 minutes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := 1
@@ -97,7 +100,7 @@ func (s *settings) run(ctx context.Context) (code int) {
 	if s.forms != "" {
 		return s.conformance(ctx)
 	}
-	p := prepare(ctx, s.minors[0])
+	p := s.prepare(ctx, s.minors[0])
 	before, start := realnode.ReadMachine(ctx, nil), time.Now()
 	all := runAll(s.jobs(nil), 2, func(j job) []result { return inSandbox(ctx, p, j) })
 	if left := s.jobs(all); s.again && ctx.Err() == nil && len(left) > 0 {
@@ -117,7 +120,7 @@ func (s *settings) run(ctx context.Context) (code int) {
 	if ctx.Err() != nil {
 		return 130
 	}
-	if s.out != "" && s.only.String() == "" { // otherwise the page would lack scenarios
+	if s.out != "" && s.only.String() == "" && !s.traefik { // otherwise the page would lack scenarios
 		must.OK(os.WriteFile(s.out, []byte(text), 0o644)) // #nosec G306 -- documentation
 	}
 	return min(len(s.jobs(all)), 1)
@@ -125,10 +128,14 @@ func (s *settings) run(ctx context.Context) (code int) {
 
 // chapters returns the chapters to run.
 func (s *settings) chapters() []chapter {
-	if s.forms == "" {
+	switch {
+	case s.traefik:
+		return traefikChapters()
+	case s.forms != "":
+		return conformanceChapters(s.forms, s.rolling)
+	default:
 		return chapters()
 	}
-	return conformanceChapters(s.forms, s.rolling)
 }
 
 // jobs returns a job for each chapter, with its scenarios that match --only and have not succeeded: they failed, or did not run

@@ -32,7 +32,7 @@ idle machine.
 
 What is replaced: the controllers of Apache and Leaseweb are csccm's own program with their names, flags and rule names. The VMs
 are network namespaces. Traefik and ingress-nginx are a small program that reads their arguments, also in the examples of Gateway
-API: whether Traefik itself routes by them is not tested. How it works: [test/README.md](../test/README.md#real-nodes).
+API; each night Traefik itself runs its examples. How it works: [test/README.md](../test/README.md#real-nodes).
 
 ## No request lost
 

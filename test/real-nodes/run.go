@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/test/conformance"
+	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/internal/must"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -37,10 +39,12 @@ type programs struct {
 	Root     string // the folder of the checkout
 	// Conformance are the programs of Kubernetes' tests, where they run.
 	Conformance conformance.Programs
+	// Gateway are Traefik and what it needs, where it runs itself.
+	Gateway gateway.Programs
 }
 
 // prepare builds all programs and images.
-func prepare(ctx context.Context, minor plane.Minor) *programs {
+func (s *settings) prepare(ctx context.Context, minor plane.Minor) *programs {
 	module := must.Get(plane.ModuleDir())
 	p := &programs{Root: filepath.Dir(module), Plane: must.Get(plane.Ensure(ctx, minor, os.Stderr))}
 	p.Node = must.Get(plane.EnsureNode(ctx, minor, os.Stderr))
@@ -50,9 +54,12 @@ func prepare(ctx context.Context, minor plane.Minor) *programs {
 	p.Images = realnode.BuildImages(ctx, module, images, imageVersion)
 	// Images with our programs and the names that manifests of other projects use.
 	standIns := map[string]string{leasewebImage: p.Binaries.Controller}
+	if s.traefik {
+		p.Gateway = must.Get(gateway.Ensure(ctx, os.Stderr))
+	}
 	for _, example := range examples {
 		text := must.Get(os.ReadFile(filepath.Join(p.Root, "docs/examples", example.file)))
-		standIns[imageLine.FindStringSubmatch(string(text))[1]] = filepath.Join(images, "echo")
+		standIns[imageLine.FindStringSubmatch(string(text))[1]] = cmp.Or(p.Gateway.Traefik, filepath.Join(images, "echo"))
 	}
 	for ref, binary := range standIns {
 		archive := filepath.Join(images, strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -211,6 +213,31 @@ func Go(ctx context.Context, dir string, args ...string) (string, error) {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, errs.String())
 	}
 	return out.String(), nil
+}
+
+// Module writes a generated module into the cache, adds to its go.mod what the packages import, and returns its folder, which
+// depends on the files. The keys of files are paths in the module.
+func Module(ctx context.Context, folder, release string, files map[string][]byte, packages ...string) string {
+	base := filepath.Join(must.Get(os.UserCacheDir()), "csccm", folder)
+	must.OK(os.MkdirAll(base, 0o750))
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(files[name]), files[name])
+	}
+	dir := filepath.Join(base, fmt.Sprintf("module-%s-%x", release, sum.Sum(nil)[:6]))
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+
+	work := must.Get(os.MkdirTemp(base, "module-"))
+	for name, content := range files {
+		path := filepath.Join(work, name)
+		must.OK(os.MkdirAll(filepath.Dir(path), 0o750))
+		must.OK(os.WriteFile(path, content, 0o600))
+	}
+	must.Get(Go(ctx, work, append([]string{"list", "-mod=mod", "-deps"}, packages...)...))
+	must.OK(place(work, dir))
+	return dir
 }
 
 // Lock takes an exclusive lock on a file; the kernel releases it when the process

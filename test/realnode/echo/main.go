@@ -16,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -98,7 +99,10 @@ func endpointsFor(args []string) []*endpoint {
 func run(ctx context.Context, args []string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(seen(r.RemoteAddr)) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		client, _, _ := net.SplitHostPort(r.RemoteAddr)
+		_, _ = w.Write(seen(cmp.Or(r.Header.Get("X-Forwarded-For"), client)))
+	})
 	mux.Handle("/steady/", traffic.Handler(os.Getenv("POD_NAME")))
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.Handle("/fetch", &httputil.ReverseProxy{
@@ -144,13 +148,13 @@ func serveUDP(ctx context.Context) {
 	buffer := make([]byte, 1<<16)
 	for {
 		_, from := must.Get2(c.ReadFrom(buffer))
-		_, _ = c.WriteTo(seen(from.String()), from)
+		client, _, _ := net.SplitHostPort(from.String())
+		_, _ = c.WriteTo(seen(client), from)
 	}
 }
 
-// seen is the answer to a client.
-func seen(address string) []byte {
-	client, _, _ := net.SplitHostPort(address)
+// seen is the answer to a client. Behind a proxy that names its client in X-Forwarded-For it is that one.
+func seen(client string) []byte {
 	a := map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
 	b, _ := json.Marshal(a) // strings alone
 	return b
