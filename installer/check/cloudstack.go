@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/util/version"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
-	"github.com/csccm/csccm/pkg/service"
 )
 
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
@@ -94,11 +92,11 @@ func commands(f *Facts) Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return Problemf("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
+		return Problemf("the role refuses %s", listed(append(missing, lesser...)))
 	case len(lesser) == 0:
 		return Passf("all %d commands", len(provider.RequiredCommands))
 	}
-	out := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
+	out := Warnf("the role refuses %s; the controller works without them", listed(lesser))
 	for _, c := range lesser {
 		out = out.With("without "+c, provider.Losses[c])
 	}
@@ -115,7 +113,7 @@ func scope(f *Facts) Finding {
 		names, known = append(names, z.Name), append(known, strings.ToLower(z.Name), z.ID)
 	}
 	if zone := f.Config.Zone; zone != "" && f.Err(Zones) == nil && !slices.Contains(known, strings.ToLower(zone)) {
-		return Problemf("zone %q does not exist; there are: %s", zone, strings.Join(names, ", "))
+		return Problemf("zone %q does not exist; there are: %s", zone, listed(names))
 	}
 	switch err := f.Err(VMs); {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted), cloudstack.IsKind(err, cloudstack.KindNotFound),
@@ -167,7 +165,7 @@ func networks(f *Facts) Finding {
 			objects.addf("Network", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and "))
 		}
 	}
-	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it", strings.Join(names, ", "))
+	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it", listed(names))
 	if len(objects) == 0 {
 		return out.Unless(down, "network", "the router of %s does not do what it should").
 			Fix("restart the network in CloudStack with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=ID`")
@@ -237,7 +235,7 @@ func (f *Facts) lastSuccess() (at time.Time) {
 		}
 	}
 	for i := range f.Services {
-		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
+		c := readiness(&f.Services[i])
 		if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
 			at = c.LastTransitionTime.Time
 		}

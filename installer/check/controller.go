@@ -13,7 +13,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -25,7 +24,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/service"
 )
 
 // manyRestarts is how often a container may have restarted before a check mentions it.
@@ -46,7 +44,7 @@ func podsReady(f *Facts) Finding {
 	odd := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		for _, image := range imagesOf(&p.Spec) {
 			if !slices.Contains(images, image) {
-				return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(images, ", "))
+				return fmt.Sprintf("runs image %s, wanted is %s", image, listed(images))
 			}
 		}
 		if c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); c != nil {
@@ -199,14 +197,14 @@ func states(f *Facts) Finding {
 		}
 		shown++
 		if len(s.Waits) > 0 {
-			stale.aboutf("Pod", pod, "works with the old %s of the cloud-config, which it reads when it starts", strings.Join(s.Waits, ", "))
+			stale.aboutf("Pod", pod, "works with the old %s of the cloud-config, which it reads when it starts", listed(s.Waits))
 		}
 		if f.Err(Project) == nil && s.Project != f.ProjectID && s.Project != f.Config.ProjectID {
 			stale.aboutf("Pod", pod, "works in the project with id %s, and that of the cloud-config has id %s", s.Project, f.ProjectID)
 		}
 		if names := f.unlike(s.Config); len(names) > 0 {
 			unsure.aboutf("Pod", pod, "read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret within two minutes",
-				f.ago(s.Loaded), strings.Join(names, ", "))
+				f.ago(s.Loaded), listed(names))
 		}
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
 			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
@@ -336,13 +334,13 @@ func (f *Facts) Sort(workloads []Workload) {
 
 // Ours are the release's workloads.
 func (f *Facts) Ours() []Workload {
-	return slices.DeleteFunc(slices.Clone(f.Controllers), func(w Workload) bool { return !w.Ours })
+	return without(f.Controllers, func(w Workload) bool { return !w.Ours })
 }
 
 // Others are the cloud controller managers that are not to be there.
 func (f *Facts) Others() []Workload {
-	return slices.DeleteFunc(slices.Clone(f.Controllers), func(w Workload) bool {
-		return w.Ours || slices.ContainsFunc(f.Replaces, func(o Object) bool { return o.Kind == w.Kind && o.Namespace == w.Namespace && o.Name == w.Name })
+	return without(f.Controllers, func(w Workload) bool {
+		return w.Ours || slices.Contains(f.Replaces, Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name})
 	})
 }
 
@@ -356,7 +354,7 @@ func (f *Facts) Words() []string {
 
 // OwnPods returns the Pods of the release's workloads.
 func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+	return without(pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || !slices.ContainsFunc(f.Ours(), func(w Workload) bool {
 			selector, err := metav1.LabelSelectorAsSelector(w.selector) // of nil: nothing
 			return err == nil && p.Namespace == w.Namespace && selector.Matches(apilabels.Set(p.Labels))
@@ -390,7 +388,7 @@ func openErrors(f *Facts) Finding {
 	for o, e := range last {
 		if !slices.Contains(successes, e.Reason) {
 			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s%s",
-				e.Reason, f.At.Sub(EventTime(e)).Round(time.Second), OneLine(e.Message), f.until(next[o.Namespace+"/"+o.Name])))
+				e.Reason, f.ago(EventTime(e)), OneLine(e.Message), f.until(next[o.Namespace+"/"+o.Name])))
 		}
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
@@ -408,7 +406,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 		if s == nil {
 			return true
 		}
-		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+		c := readiness(s)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
 		// What the controller would still say is in its plan.
 		p := f.Planned[key(s)]
@@ -487,7 +485,7 @@ func cksLeftovers(f *Facts) Finding {
 	}
 	k := *f.CKS
 	k.Balancers, k.Services = f.AllRules, f.Services
-	k.Addresses = slices.DeleteFunc(slices.Clone(f.Addresses), func(a cloudstack.PublicIP) bool {
+	k.Addresses = without(f.Addresses, func(a cloudstack.PublicIP) bool {
 		return a.AssociatedNetworkID != k.Cluster.NetworkID
 	})
 	living := 0

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +73,9 @@ func about[T any, P interface {
 // count is a number of things with their noun.
 func count(n int, noun string) string { return english.Plural(n, noun, "") }
 
+// listed returns names as a message has them.
+func listed(names []string) string { return strings.Join(names, ", ") }
+
 // when returns a text about an object if there is something to say; "" otherwise.
 func when(so bool, format string, args ...any) string {
 	if so {
@@ -87,6 +92,11 @@ func Find[T any](list []T, wanted func(*T) bool) *T {
 		}
 	}
 	return nil
+}
+
+// without returns a list without the elements that drop chooses.
+func without[T any](list []T, drop func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), drop)
 }
 
 // String returns kind and name.

@@ -51,7 +51,7 @@ func conflicts(f *Facts) Finding {
 		}
 		name, namespace := o.GetAnnotations()["meta.helm.sh/release-name"], o.GetAnnotations()["meta.helm.sh/release-namespace"]
 		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || name != f.Release || namespace != f.Namespace {
-			objects = append(objects, objectf(o.GetKind(), o.GetNamespace(), o.GetName(), "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/")))
+			objects.aboutf(o.GetKind(), o, "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/"))
 		}
 	}
 	return Passf("%s of the chart", count(len(f.Drift), "object")).Unless(objects, "object", "%s of the chart exist without being the release's")

@@ -45,13 +45,13 @@ func TestCloudStack(t *testing.T) {
 	passes("its release is not shown").of(t, "CS-001", at)
 	fails("https://cs/client/api: ").of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
 	fails("is broken").of(t, "CS-001", func(f *Facts) { f.NoCloudErr = errors.New("the cloud-config is broken") })
-	expect{Skipped, "because", nil}.of(t, "CS-001", func(f *Facts) { f.NoCloud = "because" })
+	skips("because").of(t, "CS-001", func(f *Facts) { f.NoCloud = "because" })
 
 	apis := func(names ...string) func(*Facts) { return func(f *Facts) { f.APIs = sets.New(names...) } }
 	fails("401").of(t, "CS-002", failing(APIs, csError(cloudstack.KindAuth, "401")))
 	passes("accepted").of(t, "CS-002", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
 	warns("administrator").of(t, "CS-002", apis("createRole"))
-	expect{Unknown, "boom", nil}.of(t, "CS-002", failing(Capabilities, errors.New("boom")))
+	unknown("boom").of(t, "CS-002", failing(Capabilities, errors.New("boom")))
 
 	all := func(without ...string) func(*Facts) {
 		return apis(sets.New(provider.RequiredCommands...).Delete(without...).UnsortedList()...)
@@ -59,8 +59,8 @@ func TestCloudStack(t *testing.T) {
 	lesser := warns("createTags").of(t, "CS-003", all("createTags"))
 	require.Equal(t, map[string]string{"without createTags": provider.Losses["createTags"]}, lesser.Evidence)
 	fails("the role refuses assignToLoadBalancerRule, createTags").of(t, "CS-003", all("assignToLoadBalancerRule", "createTags"))
-	expect{Unknown, "listApis", nil}.of(t, "CS-003", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
-	expect{Unknown, "boom", nil}.of(t, "CS-003", failing(APIs, errors.New("boom")))
+	unknown("listApis").of(t, "CS-003", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
+	unknown("boom").of(t, "CS-003", failing(APIs, errors.New("boom")))
 
 	zone := func(name string) func(*Facts) {
 		return func(f *Facts) { f.Config.Zone, f.Zones = name, []cloudstack.Zone{{ID: "z1", Name: "zone-1"}} }
@@ -71,7 +71,7 @@ func TestCloudStack(t *testing.T) {
 	fails(`project "p" not found`).of(t, "CS-004", failing(Project, &inventory.ProjectError{Project: "p"}))
 	fails("no VMs in").of(t, "CS-004", ofVMs(snapshot()))
 	fails("not a member").of(t, "CS-004", failing(VMs, csError(cloudstack.KindNotPermitted, "not a member")))
-	expect{Unknown, "later", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
+	unknown("later").of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
 
 	network := func(vpc string, services ...string) func(*Facts) {
 		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, ConserveMode: true, Services: map[string]map[string]string{}}
@@ -85,9 +85,9 @@ func TestCloudStack(t *testing.T) {
 	fails("", "Network k8s-net: lacks Firewall").of(t, "CS-005", threeVMs, nodes, network("", "Lb"))
 	fails("", "Network k8s-net: lacks NetworkACL").of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb"))
 	fails("", "Network net-1: of 2 nodes is not visible").of(t, "CS-005", threeVMs, nodes)
-	expect{Skipped, "", nil}.of(t, "CS-005", threeVMs)
+	skips("").of(t, "CS-005", threeVMs)
 
-	expect{Skipped, "no cloud-config", nil}.of(t, "CS-007")
+	skips("no cloud-config").of(t, "CS-007")
 	fails("is asked without TLS").of(t, "CS-007", config(cloudstack.Config{APIURL: "http://cloud/client/api"}))
 	passes("https://cloud").of(t, "CS-007", config(cloudstack.Config{APIURL: "https://cloud", CAFile: "x"}))
 }
@@ -114,7 +114,7 @@ func TestContact(t *testing.T) {
 		lines []podlog.Line
 		want  expect
 	}{
-		"an empty log":             {nil, expect{Unknown, "empty", nil}},
+		"an empty log":             {nil, unknown("empty")},
 		"nothing about CloudStack": {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
 		"contact after failure":    {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
 		"over":                     {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
@@ -133,7 +133,7 @@ func TestContact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
 	}
-	expect{Skipped, "no Pod", nil}.of(t, "CS-006")
+	skips("no Pod").of(t, "CS-006")
 	// A success that is in no log ends a failure, too.
 	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", time.Minute)
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) { f.Events = []corev1.Event{synced} })
@@ -307,68 +307,68 @@ func TestServices(t *testing.T) {
 		changes []func(f *Facts)
 		want    expect
 	}{
-		"none": {[]func(*Facts){func(f *Facts) { f.Services = nil }}, passes("0 Services")},
-		"other kinds do not count": {[]func(*Facts){func(f *Facts) {
+		"none": {changes{func(f *Facts) { f.Services = nil }}, passes("0 Services")},
+		"other kinds do not count": {changes{func(f *Facts) {
 			f.Services[0].Spec.Type = corev1.ServiceTypeNodePort
 			f.Services = append(f.Services, lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
 		}}, passes("0 Services")},
 		"old and without an address, with the reason": {
-			[]func(*Facts){address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
+			changes{address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
 			fails("1 of 1 Service", web+"has no address since 1h0m0s; PortTaken: a message in two lines"),
 		},
 		"tried again": {
-			[]func(*Facts){address, tries("2m0s")}, fails("", web+"next try at 03:05:35Z, in 1m30s"),
+			changes{address, tries("2m0s")}, fails("", web+"next try at 03:05:35Z, in 1m30s"),
 		},
 		"a time that has passed": {
-			[]func(*Facts){address, tries("20s")}, fails("", web+"has no address since 1h0m0s"),
+			changes{address, tries("20s")}, fails("", web+"has no address since 1h0m0s"),
 		},
-		"the plan is empty": {[]func(*Facts){planned(planner.Service{})}, passes("1 Service")},
+		"the plan is empty": {changes{planned(planner.Service{})}, passes("1 Service")},
 		"the plan has actions": {
-			[]func(*Facts){planned(would(open, plan.Step{Kind: plan.TagRules}, held, open))},
+			changes{planned(would(open, plan.Step{Kind: plan.TagRules}, held, open))},
 			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to "),
 		},
 		"a Service that was just changed is being worked on": {
-			[]func(*Facts){
+			changes{
 				planned(would(open)), is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
 			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s; it is judged in 1m0s"),
 		},
 		"what is new is not judged before it is tried": {
-			[]func(*Facts){address, fresh}, warns("1 of 1 Service not judged yet", web+"judged in 2m0s"),
+			changes{address, fresh}, warns("1 of 1 Service not judged yet", web+"judged in 2m0s"),
 		},
 		"a Service that waits is being worked on": {
-			[]func(*Facts){
+			changes{
 				planned(would(open)),
 				is(metav1.Condition{Status: "False", Reason: "Waiting", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
 			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s"),
 		},
 		"a Service that failed is named at once, with the next try": {
-			[]func(*Facts){
+			changes{
 				planned(would(open)), tries("1m30s"),
 				is(metav1.Condition{Status: "False", Reason: "CloudStackError", LastTransitionTime: metav1.NewTime(now.Add(-time.Second))}),
 			},
 			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"),
 		},
 		"a new Service that is refused is given no time": {
-			[]func(*Facts){address, fresh, planned(refused)}, fails("1 of 1 Service", web+"refused: port 80 is taken"),
+			changes{address, fresh, planned(refused)}, fails("1 of 1 Service", web+"refused: port 80 is taken"),
 		},
 		"no plan": {
-			[]func(*Facts){planned(planner.Service{Error: "no answer"})},
+			changes{planned(planner.Service{Error: "no answer"})},
 			fails("1 of 1 Service", web+"cannot be compared: no answer"),
 		},
 		"no plan at all": {
-			[]func(*Facts){func(f *Facts) { f.PlanErr = errors.New("no Deployment") }},
-			expect{Unknown, "1 Service; the controller's plan could not be made: no Deployment", nil},
+			changes{func(f *Facts) { f.PlanErr = errors.New("no Deployment") }},
+			unknown("1 Service; the controller's plan could not be made: no Deployment"),
 		},
 		"Ready in a large cluster": {
-			[]func(*Facts){is(metav1.Condition{Status: "True"})},
+			changes{is(metav1.Condition{Status: "True"})},
 			passes("1 Service; 1 of them are Ready and were not compared, --only LB compares all"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.of(t, "LB-001", append([]func(*Facts){healthy}, tt.changes...)...)
+			tt.want.of(t, "LB-001", append(changes{healthy}, tt.changes...)...)
 		})
 	}
 }
@@ -436,100 +436,100 @@ func TestAddressesWithoutAService(t *testing.T) {
 	stays := fails("1 address would stay", mark+"stays when Service default/db is deleted")
 	ok := passes("none")
 	for name, tt := range map[string]struct {
-		changes []func(*Facts)
+		changes changes
 		want    expect
 		fix     string
 	}{
-		"nothing on it": {[]func(*Facts){untagged}, idle, "`cmk disassociate ipaddress id=i`"},
-		"in the nodes' VPC": {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }), func(f *Facts) {
+		"nothing on it": {changes{untagged}, idle, "`cmk disassociate ipaddress id=i`"},
+		"in the nodes' VPC": {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }), func(f *Facts) {
 			f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
 		}}, idle, "id=i`"},
-		"in another network":        {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })}, ok, ""},
-		"source NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.SourceNAT = true })}, ok, ""},
-		"static NAT":                {[]func(*Facts){with(func(a *cloudstack.PublicIP) { a.StaticNAT = true })}, ok, ""},
-		"somebody's own tag":        {[]func(*Facts){tagged("keep", "for the audit")}, ok, ""},
-		"another cluster's":         {[]func(*Facts){tagged(ofCluster, "another", ofUID, "x")}, ok, ""},
-		"kept":                      {[]func(*Facts){tagged(ofCluster, "ours", plan.TagKeptBy, "default/db")}, ok, ""},
-		"a rule of somebody else":   {[]func(*Facts){untagged, rule("intranet", "elsewhere")}, ok, ""},
-		"a rule of another cluster": {[]func(*Facts){untagged, rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
+		"in another network":        {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })}, ok, ""},
+		"source NAT":                {changes{with(func(a *cloudstack.PublicIP) { a.SourceNAT = true })}, ok, ""},
+		"static NAT":                {changes{with(func(a *cloudstack.PublicIP) { a.StaticNAT = true })}, ok, ""},
+		"somebody's own tag":        {changes{tagged("keep", "for the audit")}, ok, ""},
+		"another cluster's":         {changes{tagged(ofCluster, "another", ofUID, "x")}, ok, ""},
+		"kept":                      {changes{tagged(ofCluster, "ours", plan.TagKeptBy, "default/db")}, ok, ""},
+		"a rule of somebody else":   {changes{untagged, rule("intranet", "elsewhere")}, ok, ""},
+		"a rule of another cluster": {changes{untagged, rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
 		"a rule of a Service that is gone": {
-			[]func(*Facts){untagged, rule(lbGone+"-tcp-80", idA)},
+			changes{untagged, rule(lbGone+"-tcp-80", idA)},
 			fails("1 address allocated", mark+"only rules of Services that are gone are on it"), "id=i`",
 		},
-		"a port forwarding": {[]func(*Facts){untagged, func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
+		"a port forwarding": {changes{untagged, func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
 		"of a Service that is gone, with a rule of somebody else": {
-			[]func(*Facts){tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
+			changes{tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
 			fails("1 address allocated", mark+"others have rules or NAT on it"), "",
 		},
 		"of a Service that is gone, by a former id of the cluster": {
-			[]func(*Facts){tagged(ofCluster, "former", ofUID, "gone")},
+			changes{tagged(ofCluster, "former", ofUID, "gone")},
 			fails("1 address allocated", mark+`tagged as of Service  of cluster "former", which is not here`), "id=i`",
 		},
 		"a Service asks for it": {
-			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
+			changes{untagged, having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
 		},
-		"a Service has it by tags alone": {[]func(*Facts){tagged(ofCluster, "ours", ofUID, "db", allocatedBy, us), having(func(s *corev1.Service) {
+		"a Service has it by tags alone": {changes{tagged(ofCluster, "ours", ofUID, "db", allocatedBy, us), having(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = nil
 		})}, ok, ""},
 		"of a Service, acquired by somebody else": {
-			[]func(*Facts){untagged, shown}, stays, "`csccm adopt default/db`",
+			changes{untagged, shown}, stays, "`csccm adopt default/db`",
 		},
 		"of a Service of Leaseweb's provider, which recorded it": {
-			[]func(*Facts){untagged, having(func(s *corev1.Service) {
+			changes{untagged, having(func(s *corev1.Service) {
 				s.Annotations = map[string]string{annotation.Address: here, annotation.LeasewebNetworkID: "net-1"}
 			})}, stays, "`csccm adopt default/db`",
 		},
 		"its tags were removed, and the controller gave it up": {
-			[]func(*Facts){untagged, record(`[{"id":"i","ip":"203.0.113.60"}]`)},
+			changes{untagged, record(`[{"id":"i","ip":"203.0.113.60"}]`)},
 			stays, "`csccm adopt default/db`",
 		},
-		"recorded as acquired": {[]func(*Facts){untagged, acquired}, ok, ""},
+		"recorded as acquired": {changes{untagged, acquired}, ok, ""},
 		"chosen by the Service": {
-			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Annotations[annotation.Address] = here })}, ok, "",
+			changes{untagged, having(func(s *corev1.Service) { s.Annotations[annotation.Address] = here })}, ok, "",
 		},
 		"kept after the Service": {
-			[]func(*Facts){untagged, having(func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" })}, ok, "",
+			changes{untagged, having(func(s *corev1.Service) { s.Annotations[annotation.KeepIP] = "true" })}, ok, "",
 		},
 		"recorded as acquired, and the role may not tag": {
-			[]func(*Facts){untagged, acquired, noRight}, ok, "",
+			changes{untagged, acquired, noRight}, ok, "",
 		},
 		"no record, and the role may not tag": {
-			[]func(*Facts){untagged, shown, noRight},
-			stays, "`csccm adopt default/db`, with --cloud-config FILE of a user who may call createTags",
+			changes{untagged, shown, noRight},
+			stays, "`csccm adopt default/db`",
 		},
 		"the tag that says who acquired it was removed": {
-			[]func(*Facts){
+			changes{
 				tagged(ofCluster, "ours", ofUID, "db", plan.TagService, "default/db"),
 				acquired,
 			}, stays, "`csccm adopt default/db`",
 		},
 		"only the cluster's tag was left": {
-			[]func(*Facts){tagged(ofCluster, "ours"), acquired},
+			changes{tagged(ofCluster, "ours"), acquired},
 			stays, "`csccm adopt default/db`",
 		},
 		"left to the others that use it": {
-			[]func(*Facts){tagged(ofCluster, "ours", allocatedBy, us), shown}, ok, "",
+			changes{tagged(ofCluster, "ours", allocatedBy, us), shown}, ok, "",
 		},
 		"of another Service that lives": {
-			[]func(*Facts){tagged(ofCluster, "ours", ofUID, uidWeb, allocatedBy, us), shown}, ok, "",
+			changes{tagged(ofCluster, "ours", ofUID, uidWeb, allocatedBy, us), shown}, ok, "",
 		},
 		"of a Service that was made again without its record": {
-			[]func(*Facts){tagged(ofCluster, "ours", ofUID, "gone", allocatedBy, us), shown},
+			changes{tagged(ofCluster, "ours", ofUID, "gone", allocatedBy, us), shown},
 			stays,
 			"`cmk delete tags resourcetype=PublicIpAddress resourceids=i`; have the controller release the address with its Service: `csccm adopt default/db`",
 		},
-		"nothing on it, and only the cluster's tag was left": {[]func(*Facts){tagged(ofCluster, "ours")}, idle, "id=i`"},
+		"nothing on it, and only the cluster's tag was left": {changes{tagged(ofCluster, "ours")}, idle, "id=i`"},
 		"nothing on it, and the cluster's tag was removed": {
-			[]func(*Facts){tagged(ofUID, "gone", allocatedBy, us)}, idle, "id=i`",
+			changes{tagged(ofUID, "gone", allocatedBy, us)}, idle, "id=i`",
 		},
-		"nothing on it, and somebody's own tag beside ours": {[]func(*Facts){tagged(ofCluster, "ours", "keep", "for the audit")}, ok, ""},
+		"nothing on it, and somebody's own tag beside ours": {changes{tagged(ofCluster, "ours", "keep", "for the audit")}, ok, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := func(f *Facts) {
 				f.ClusterIDs, f.APIs, f.Quota = []string{"ours", "former"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
 			}
-			got := tt.want.of(t, "LB-004", append([]func(*Facts){healthy, base}, tt.changes...)...)
+			got := tt.want.of(t, "LB-004", append(changes{healthy, base}, tt.changes...)...)
 			require.Contains(t, got.Remedy, tt.fix)
 			require.Equal(t, "5 of 20", got.Evidence["addresses of the account"])
 			if tt.fix == "" {

@@ -162,7 +162,7 @@ func TestAnswers(t *testing.T) {
 	far := errors.New("dial tcp: i/o timeout")
 	answers := func(a ...Answer) func(*Facts) { return func(f *Facts) { f.Answers = a } }
 	well := Answer{Pod: &p}
-	expect{Skipped, "", nil}.of(t, "CCM-004")
+	skips("").of(t, "CCM-004")
 	passes("2 Pods").of(t, "CCM-004", answers(well, Answer{Pod: &ready, Err: far}))
 	fails("1 Pod", "Pod kube-system/a: /healthz: [-]x").of(t, "CCM-004", answers(Answer{Pod: &p, Sick: "/healthz: [-]x"}))
 	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
@@ -215,7 +215,7 @@ func TestStates(t *testing.T) {
 			})
 		})
 	}
-	expect{Skipped, "no Pod shows it", nil}.of(t, "CCM-007", func(f *Facts) { f.Answers = []Answer{{Pod: &silent}} })
+	skips("no Pod shows it").of(t, "CCM-007", func(f *Facts) { f.Answers = []Answer{{Pod: &silent}} })
 }
 
 // What was said about an object is over when it is gone, or has become well since; a later Event of success ends a warning.

@@ -48,6 +48,9 @@ func facts(change ...func(f *Facts)) *Facts {
 	return f
 }
 
+// changes make facts what a case needs.
+type changes []func(*Facts)
+
 func ofNodes(nodes ...corev1.Node) func(*Facts) { return func(f *Facts) { f.Nodes = nodes } }
 
 func ofVMs(vms *inventory.VMSnapshot) func(*Facts) { return func(f *Facts) { f.VMs = vms } }
@@ -61,7 +64,11 @@ type expect struct {
 	objects []string // "Kind name: part of the message"
 }
 
-// passes, warns and fails expect an outcome; fails that of the check's own severity.
+// skips, unknown, passes, warns and fails expect an outcome; fails that of the check's own severity.
+func skips(message string) expect { return expect{Skipped, message, nil} }
+
+func unknown(message string) expect { return expect{Unknown, message, nil} }
+
 func passes(message string, objects ...string) expect { return expect{OK, message, objects} }
 
 func warns(message string, objects ...string) expect { return expect{Warning, message, objects} }

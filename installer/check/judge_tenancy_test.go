@@ -50,7 +50,7 @@ func TestAdmission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.expect.of(t, "TEN-001", whole, tt.change) })
 	}
-	expect{Skipped, "not installed", nil}.of(t, "TEN-001")
+	skips("not installed").of(t, "TEN-001")
 }
 
 func TestPolicy(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPolicy(t *testing.T) {
 	fails("cannot be read").of(t, "TEN-002", policy("--tenancy={"))
 	// Labels of namespaces matter to a policy with selectors alone.
 	unread := failing(Namespaces, errors.New("no"))
-	expect{Unknown, "no", nil}.of(t, "TEN-002", unread, policy(`--tenancy={"trustedNamespaces":["a=b"]}`))
+	unknown("no").of(t, "TEN-002", unread, policy(`--tenancy={"trustedNamespaces":["a=b"]}`))
 	refused.of(t, "TEN-002", unread, policy())
 }
 

@@ -6,7 +6,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,9 +75,9 @@ func permissions(f *Facts) Finding {
 	out := Passf("all %d rights of an installation", len(f.Needed)+len(f.Wanted))
 	switch {
 	case len(missing) > 0:
-		return Problemf("the caller may not: %s", strings.Join(missing, ", ")).About(refused...)
+		return Problemf("the caller may not: %s", listed(missing)).About(refused...)
 	case len(lost) > 0:
-		out = Warnf("the caller may not: %s", strings.Join(lost, ", ")).
+		out = Warnf("the caller may not: %s", listed(lost)).
 			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages + "docs/security.md")
 	}
 	return out.Unless(refused, "object", "the API server would refuse %s of the chart")

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	acquired "github.com/csccm/csccm/installer/cloud/addresses"
@@ -34,7 +35,7 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
 	for i := range p.Items {
 		it := &p.Items[i]
 		if text := say(it); text != "" {
-			out = append(out, Object{Kind: "LoadBalancerRule", Name: it.Name, Message: fmt.Sprintf("%s:%d, %s", it.PublicIP, it.Port, text)})
+			out.addf("LoadBalancerRule", it.Name, "%s:%d, %s", it.PublicIP, it.Port, text)
 		}
 	}
 	return out
@@ -133,16 +134,12 @@ func unowned(f *Facts) Finding {
 	}
 	out = out.Unless(unused, "address", "%s allocated that no Service has").About(staying...)
 	out = f.withQuota(out)
-	fixes := untagFix(untag)
+	fixes := untagFix(untag...)
 	if release != "" {
 		fixes = append(fixes, "each costs what an address costs; release what nobody needs"+release+"; give one that somebody keeps a tag of any name")
 	}
 	if adopt != "" {
-		fix := "have the controller release the address with its Service: `csccm adopt" + adopt + "`"
-		if !f.APIs.Has("createTags") {
-			fix += ", with --cloud-config FILE of a user who may call createTags"
-		}
-		fixes = append(fixes, fix)
+		fixes = append(fixes, "have the controller release the address with its Service: `csccm adopt"+adopt+"`")
 	}
 	return out.Fix("%s", strings.Join(fixes, "; "))
 }
@@ -218,7 +215,7 @@ func services(f *Facts) Finding {
 	for _, s := range Balanced(f.Services) {
 		name := key(s)
 		p := f.Planned[name]
-		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+		c := readiness(s)
 		since := s.CreationTimestamp.Time
 		if c != nil && c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
@@ -272,6 +269,11 @@ func Settled(s *corev1.Service) bool {
 	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
 }
 
+// readiness returns what the controller says of a Service; nil before it has said anything.
+func readiness(s *corev1.Service) *metav1.Condition {
+	return apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+}
+
 // maxActions is how many actions of a Service are named.
 const maxActions = 4
 
@@ -293,8 +295,8 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 		out = out[:min(len(out), maxActions)]
 	}
 	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
-		out = append(out, fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second)))
-		if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && !Settled(s) {
+		out = append(out, fmt.Sprintf("has no address since %s", f.ago(s.CreationTimestamp.Time)))
+		if c := readiness(s); c != nil && !Settled(s) {
 			out = append(out, c.Reason+": "+OneLine(c.Message))
 		}
 	}

@@ -284,7 +284,7 @@ func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 	if len(asks) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool { return selector.Match(&n) }) {
 		return ""
 	}
-	return strings.Join(slices.Compact(asks), ", ") + "; by CloudStack's data no node has it"
+	return listed(slices.Compact(asks)) + "; by CloudStack's data no node has it"
 }
 
 // addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one
@@ -343,13 +343,13 @@ func addressText(addresses []corev1.NodeAddress) string {
 		return "no address"
 	}
 	slices.Sort(out)
-	return strings.Join(out, ", ")
+	return listed(out)
 }
 
 // Lost returns the nodes that have no VM here by provider ID or name, nor one of another name, where that are all or
 // most nodes: then the VMs are somewhere else, and deleting Nodes would delete a cluster that is well.
 func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
-	lost := slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+	lost := without(nodes, func(n corev1.Node) bool {
 		_, err := node.Match(vms, &n)
 		missing, is := errors.AsType[*node.NotFoundError](err)
 		return !is || missing.State != "" || likelyVM(&n, vms) != ""

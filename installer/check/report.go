@@ -149,7 +149,7 @@ func (r Report) Err(failOn Severity) error {
 // unjudged reports whether all checks were skipped or unknown. Checks of the API server's version do not count beside
 // others: everybody may ask for it.
 func (r Report) unjudged() bool {
-	others := slices.DeleteFunc(slices.Clone(r.Checks), func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
+	others := without(r.Checks, func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
 	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }
 
@@ -193,7 +193,7 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 	for _, code := range slices.Sorted(maps.Keys(waiting)) {
 		b.WriteString(o.Style.Indented(o.Style.Symbol(report.SymbolSkipped)+" ", o.Style.SymbolWidth()+1,
-			fmt.Sprintf("skipped until %s passes: %s", code, strings.Join(waiting[code], ", "))))
+			fmt.Sprintf("skipped until %s passes: %s", code, listed(waiting[code]))))
 	}
 	if b.Len() > 0 && !o.Short {
 		b.WriteByte('\n')

@@ -45,7 +45,7 @@ func (w *Workload) ofDriver() bool {
 func (f *Facts) UsesDriver() bool { return f.Driver.There || len(f.CSI)+len(f.driverVolumes()) > 0 }
 
 func (f *Facts) driverVolumes() []corev1.PersistentVolume {
-	return slices.DeleteFunc(slices.Clone(f.Volumes), func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
+	return without(f.Volumes, func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
 }
 
 // DriverSecret returns where the driver's controller has its cloud-config from; name is "" where it is from no Secret.
@@ -94,7 +94,7 @@ func driverKeys(f *Facts) Finding {
 		}
 	}
 	if len(unknown) > 0 {
-		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(unknown, ", "))
+		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", listed(unknown))
 	}
 	if _, err := cloudconfig.Parse(strings.NewReader(f.Driver.File)); err != nil {
 		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace, name, err)

@@ -103,10 +103,10 @@ func shared(f *Facts) Finding {
 		switch {
 		case len(guests) == 0:
 		case decides == nil:
-			objects.addf("PublicIpAddress", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, strings.Join(guests, ", "))
+			objects.addf("PublicIpAddress", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, listed(guests))
 		default:
 			objects.addf("PublicIpAddress", ip,
-				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, strings.Join(guests, ", "))
+				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, listed(guests))
 		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
@@ -114,8 +114,7 @@ func shared(f *Facts) Finding {
 
 // records compares records with tags. Where the role may not tag, an address without tags says nothing.
 func records(f *Facts) Finding {
-	var adopt, remove, rename []string // Services, by what heals them
-	var untag []string                 // ids of addresses
+	var adopt, remove, rename, untag []string // Services, by what heals them; ids of addresses
 	found := about("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
 		if err != nil { // the address may have no other proof than what can no longer be read
@@ -164,16 +163,15 @@ func records(f *Facts) Finding {
 		return says
 	})
 	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts").
-		Fix("%s", strings.Join(append(untagFix(untag), recordFixes(adopt, remove, rename)...), "; "))
+		Fix("%s", strings.Join(append(untagFix(untag...), recordFixes(adopt, remove, rename)...), "; "))
 }
 
 // untagFix returns how tags go that name a Service that is gone, from addresses that a living one uses.
-func untagFix(addresses []string) []string {
-	if len(addresses) == 0 {
-		return nil
+func untagFix(addresses ...string) (fixes []string) {
+	for _, id := range addresses {
+		fixes = append(fixes, "delete the tags of a Service that is gone: `cmk delete tags resourcetype=PublicIpAddress resourceids="+id+"`")
 	}
-	return []string{fmt.Sprintf("delete the tags that name a Service that is gone: `cmk delete tags resourcetype=%s resourceids=%s`",
-		plan.ResourcePublicIP, strings.Join(addresses, ","))}
+	return fixes
 }
 
 // recordFixes returns what heals records. Only a record whose address is somebody else's is removed: any other may be

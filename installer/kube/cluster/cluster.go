@@ -199,7 +199,7 @@ func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
 	return c
 }
 
-// Ping asks the API server for its version. Its errors are *Error.
+// Ping asks the API server for its version, and whether it reaches its storage. Its errors are *Error.
 func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	if c.Silent != nil {
 		return nil, c.Silent
@@ -207,13 +207,36 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	ctx, cancel := Within(ctx, c.Flags, pingLimit)
 	defer cancel()
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // a part of an answer says nothing
+	}
 	err = c.Explain(err)
 	var known *Error
 	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
 		err = newError("check the server URL of this context; a proxy or a login page may answer in its place",
 			"Kubernetes API %s: what answers is no Kubernetes API: %w", c.Server, err)
 	}
+	if err == nil {
+		err = c.Explain(c.stored(ctx))
+	}
 	return info, err
+}
+
+// stored asks whether the API server reaches its storage. An API server without etcd tells its version, and does not
+// answer anything else.
+func (c *Cluster) stored(ctx context.Context) error {
+	api := c.Kube.Discovery().RESTClient()
+	if api == nil { // a fake clientset
+		return nil
+	}
+	err := api.Get().AbsPath("/readyz").Do(ctx).Error()
+	switch {
+	case err == nil || isTimeout(err):
+		return err
+	case strings.Contains(err.Error(), "[-]etcd"):
+		return newError(remedyUnready, "Kubernetes API %s: it does not reach its storage, says /readyz: [-]etcd failed", c.Server)
+	}
+	return nil // it answers; whether it allows this user anything is for others to say
 }
 
 // explainConfig explains why no connection can be made at all.

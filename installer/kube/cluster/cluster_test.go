@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -109,6 +110,9 @@ func TestPing(t *testing.T) {
 	answer := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
+			if strings.HasPrefix(body, "[") { // of /readyz
+				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			}
 			w.WriteHeader(code)
 			_, _ = w.Write([]byte(body))
 		}
@@ -117,11 +121,32 @@ func TestPing(t *testing.T) {
 		return `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + message + `","reason":"` + reason + `","code":` + code + `}`
 	}
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	version := answer(200, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
+	ready := func(ready http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/version" {
+				version(w, r)
+				return
+			}
+			ready(w, r)
+		}
+	}
 	for name, tt := range map[string]struct {
 		handler  http.HandlerFunc
 		err, fix string
 	}{
-		"fine":              {answer(200, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`), "", ""},
+		"fine":             {version, "", ""},
+		"ready is secret":  {ready(answer(403, status("403", "Forbidden", "user alice cannot get path /readyz"))), "", ""},
+		"not quite ready":  {ready(answer(500, "[+]etcd ok\n[-]shutdown failed: reason withheld")), "", ""},
+		"without storage":  {ready(answer(500, "[+]ping ok\n[-]etcd failed: reason withheld")), "does not reach its storage", "etcd"},
+		"hangs afterwards": {ready(hangs), "no answer in time", "--timeout"},
+		"starts":           {answer(503, "starting"), "(503)", "wait until the API server is ready"},
+		"slow body": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(`{"major":`))
+			_ = http.NewResponseController(w).Flush()
+			hangs(w, r)
+		}, "no answer in time", "--timeout"},
+		"hangs in TLS":      {hangs, "no answer in time", "--timeout"},
 		"unauthorised":      {answer(401, status("401", "Unauthorized", "Unauthorized")), "401", "log in again"},
 		"forbidden":         {answer(403, status("403", "Forbidden", "user alice cannot get path /version")), "403", "administrator"},
 		"unknown authority": {answer(200, `{}`), "unknown authority", "certificate-authority-data"},
@@ -139,12 +164,19 @@ func TestPing(t *testing.T) {
 			switch name {
 			case "unknown authority":
 				ca = nil
-			case "hangs":
+			case "hangs", "hangs afterwards", "slow body", "hangs in TLS":
 				limit = 50 * time.Millisecond
 			case "nobody":
 				s.Close()
 			}
-			c, err := New(kubeconfig(t, s.URL, ca))
+			url := s.URL
+			if name == "hangs in TLS" {
+				silent, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nobody accepts, and TCP connects
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = silent.Close() })
+				url = "https://" + silent.Addr().String()
+			}
+			c, err := New(kubeconfig(t, url, ca))
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()

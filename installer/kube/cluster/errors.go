@@ -50,7 +50,9 @@ func (c *Cluster) Explain(err error) error {
 	case apierrors.IsForbidden(err):
 		return newError("use a kubeconfig of a cluster administrator, or have the right granted",
 			"%s (403): %w", what, err)
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case apierrors.IsServiceUnavailable(err):
+		return newError(remedyUnready, "%s (503): %w", what, err)
+	case isTimeout(err):
 		return newError("check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout",
 			"%s: %w", what, partError{errors.New("no answer in time"), err})
 	case errors.Is(err, context.Canceled):
@@ -75,8 +77,12 @@ type partError struct {
 // Unwrap returns all of it.
 func (e partError) Unwrap() error { return e.whole }
 
+// remedyUnready is for an API server that answers, and cannot work.
+const remedyUnready = "wait until the API server is ready; if it stays so, look at the log of the API server and at etcd, " +
+	"and at a load balancer before them"
+
 func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
+	var t interface{ Timeout() bool } // context.DeadlineExceeded has it, too
 	return errors.As(err, &t) && t.Timeout() || apierrors.IsTimeout(err) ||
 		strings.Contains(err.Error(), "Client.Timeout exceeded") ||
 		strings.Contains(err.Error(), "would exceed context deadline") // client-go's limiter, which has no type for it
