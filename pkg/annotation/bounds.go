@@ -18,7 +18,7 @@ import (
 const MaxValue = 16384
 
 // MaxItems is how many items a list of a Service may have, its ports included. A tenant decides how long a list is, and
-// everybody waits while the controller reads it.
+// all other Services wait while the controller reads it.
 const MaxItems = 1000
 
 // MaxRange is the length in bytes of an item of spec.loadBalancerSourceRanges, which the API server accepts with any
@@ -55,7 +55,7 @@ func (p *parser) word(name string) string {
 	default:
 		return value
 	}
-	p.refuse(name, p.svc.Annotations[name], problem, allowed(name))
+	p.wrong(name, problem)
 	return ""
 }
 
@@ -70,7 +70,7 @@ func (p *parser) predecessorAddress() string {
 	return id
 }
 
-// bounded refuses lists and values that are too long to be read, and reports whether there are none.
+// bounded refuses lists and values above the limits, and reports whether all are within them.
 func (p *parser) bounded() bool {
 	for i := range table {
 		d := &table[i]

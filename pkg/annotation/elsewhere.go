@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// otherClouds are how the names of annotations begin by which other controllers configure load balancers.
+// otherClouds are the prefixes of annotations by which other controllers configure load balancers.
 var otherClouds = []string{
 	"load-balancer.hetzner.cloud/", "loadbalancer.openstack.org/", "service.beta.kubernetes.io/openstack-", "service.beta.kubernetes.io/aws-load-balancer-",
 	"service.beta.kubernetes.io/azure-", "service.beta.kubernetes.io/do-loadbalancer-", "service.beta.kubernetes.io/scw-loadbalancer-",
@@ -17,7 +17,7 @@ var otherClouds = []string{
 	"metallb.universe.tf/", "kube-vip.io/",
 }
 
-// elsewhere warns of settings that stand where nobody reads them: among the labels, and as annotations of other clouds.
+// elsewhere warns of settings that have no effect: labels with the name of an annotation, and annotations of other clouds.
 func (p *parser) elsewhere() {
 	named := func(names map[string]string, prefixes ...string) (out []string) {
 		for name := range names {

@@ -85,7 +85,7 @@ func (e *InvalidError) Error() string {
 	return text + "; allowed: " + e.Allowed
 }
 
-// specRanges is the spec field of source ranges.
+// specRanges is the name of the spec field of source ranges.
 const specRanges = "spec.loadBalancerSourceRanges"
 
 // Parse reads a Service. Its error names every value that does not parse
@@ -171,7 +171,7 @@ func (p *parser) boolean(name string) bool {
 	return b
 }
 
-// keepIP keeps in doubt: a Service with a wrong value is refused, but can be deleted.
+// keepIP is true for a value that does not parse: the Service is refused but can be deleted, and then keeps its address.
 func (p *parser) keepIP() bool {
 	before := len(p.errs)
 	return p.boolean(KeepIP) || len(p.errs) > before
@@ -328,7 +328,7 @@ func (p *parser) shareWith() []string {
 	return slices.Compact(out)
 }
 
-// family is how all names begin that are ours or are meant to be.
+// family is the prefix of all annotations of csccm, misspelt ones included.
 const family = "service.beta.kubernetes.io/cloudstack-"
 
 // unknown warns of annotations that nobody reads: most are typos.

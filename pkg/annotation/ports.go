@@ -22,10 +22,10 @@ func (p Ports) Has(port int) bool { return p.All || slices.Contains(p.Numbers, p
 // Any reports whether there is any.
 func (p Ports) Any() bool { return p.All || len(p.Numbers) > 0 }
 
-// ports reads names and numbers of ports of the Service.
+// ports reads a list of the Service's ports, by name or number.
 func (p *parser) ports(name, value string) Ports {
 	known := map[string]int{}
-	for _, port := range slices.Backward(p.svc.Spec.Ports) { // of two ports that one word means, the first counts
+	for _, port := range slices.Backward(p.svc.Spec.Ports) { // if a name or number matches two ports, the first counts
 		known[port.Name], known[strconv.Itoa(int(port.Port))] = int(port.Port), int(port.Port)
 	}
 	delete(known, "")
@@ -75,7 +75,7 @@ func (p *parser) ssl() (certificate string, ports Ports) {
 	return certificate, ports
 }
 
-// exclusive refuses what cannot be had together on one port.
+// exclusive refuses TLS and the PROXY protocol on the same port.
 func (p *parser) exclusive(proxy, ssl Ports) {
 	for i := range p.svc.Spec.Ports {
 		port := int(p.svc.Spec.Ports[i].Port)

@@ -41,10 +41,10 @@ const (
 	Direct = "direct"
 )
 
-// Modes are all of them.
+// Modes returns all modes.
 func Modes() []string { return []string{Auto, Proxy, Direct} }
 
-// Anyone is the source range that lets everybody in.
+// Anyone is the source range that contains every address.
 const Anyone = "0.0.0.0/0"
 
 // ParseRanges reads source ranges as people type them: separated by commas, blanks or line breaks, also within an item.

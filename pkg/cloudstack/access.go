@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// access is where calls go and what proves the two sides to each other. It is replaced as a whole, so that
-// no call is signed with one key and sent by another's transport.
+// access is the endpoint, the credentials and the transport of calls. It is replaced as a whole, so that
+// no call is signed with the new key and sent over the old transport.
 type access struct {
 	endpoint *url.URL // bare: no query, no user info
 	proof    Proof
@@ -29,11 +29,11 @@ type access struct {
 	ownBase  bool // base is our http.Transport, whose connection events can be trusted
 }
 
-// Proof is what proves the caller to CloudStack: API keys, or a session.
+// Proof authenticates calls to CloudStack: API keys, or a session.
 type Proof interface {
 	// Sign adds the proof to the form of a call.
 	Sign(form url.Values, now time.Time)
-	// Secrets returns what no text may show.
+	// Secrets returns the strings that must not appear in any text.
 	Secrets() []string
 }
 
@@ -122,8 +122,8 @@ func newTransport(cfg *Config) (*http.Transport, error) {
 	}, nil
 }
 
-// trusted are the system's certificates and those of ca-file and CABundle; nil, which means the system's,
-// when there are no others.
+// trusted returns the system's certificates with those of ca-file and CABundle. Without these it returns nil, which means the
+// system's.
 func trusted(cfg *Config) (*x509.CertPool, error) {
 	var pool *x509.CertPool
 	for _, f := range []struct{ key, name string }{{"ca-file", cfg.CAFile}, {"CA bundle", cfg.CABundle}} {

@@ -26,18 +26,18 @@ type errorBody struct {
 	Text      string `json:"errortext"`
 }
 
-// Texts by which CloudStack tells things that its codes do not.
+// Texts by which errors are classified, because CloudStack has no codes for them.
 const (
 	textNoEntity    = "entity does not exist"
 	textNoProject   = "Unable to find project by id"
 	textProjectRole = "either does not exist, is not available for user"
 )
 
-// TextTwoFactor says why a user's password is of no use.
+// TextTwoFactor is the error of a login with a password when the user has two-factor authentication.
 const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys (with keys it is never asked)"
 
-// errorFromAnswer makes the *Error of an HTTP answer that is no success. body is
-// the whole answer. The text is not sanitised yet.
+// errorFromAnswer returns the *Error for an HTTP answer that is not a success. body is the whole answer. The caller must sanitize
+// the text.
 func errorFromAnswer(command string, status int, body []byte) *Error {
 	e := &Error{Command: command, HTTPCode: status}
 	wrap, inner := unwrap(body)
@@ -58,8 +58,8 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 	return e
 }
 
-// unwrap takes the only member of a JSON object, itself an object; nil for anything else. The
-// name cannot be computed from the command (several commands have odd ones).
+// unwrap returns the only member of a JSON object, if it is an object itself, and its name; nil for anything else. The name
+// cannot be derived from the command: some commands have irregular ones.
 func unwrap(body []byte) (string, jsontext.Value) {
 	var m map[string]jsontext.Value
 	if json.Unmarshal(body, &m, decoding) != nil || len(m) != 1 {
@@ -73,7 +73,7 @@ func unwrap(body []byte) (string, jsontext.Value) {
 	return "", nil
 }
 
-// wraps reports whether an answer begins as what unwrap takes.
+// wraps reports whether the beginning of an answer looks like an object that unwrap accepts.
 func wraps(begin []byte) bool {
 	open := bytes.IndexByte(begin, ':')
 	return open >= 0 && bytes.HasPrefix(bytes.TrimLeft(begin, " \r\n\t"), []byte("{")) && bytes.HasPrefix(bytes.TrimLeft(begin[open+1:], " \r\n\t"), []byte("{"))
@@ -115,11 +115,10 @@ func classify(command string, code int, text string) Kind {
 		http.StatusGatewayTimeout, 534:
 		return KindTransient
 	}
-	return KindUnknown // 530 among them: transient or permanent, the server does not tell
+	return KindUnknown // 530, for example, which the server uses for transient and permanent failures
 }
 
-// classifyForeign speaks of an answer that is not CloudStack's JSON: a web
-// page, a proxy's error, an empty body.
+// classifyForeign returns kind and text of an answer that is not CloudStack's JSON: a web page, a proxy's error, an empty body.
 func classifyForeign(status int, body []byte) (Kind, string) {
 	trimmed := bytes.TrimSpace(body)
 	what := "an answer that is not JSON"

@@ -49,7 +49,7 @@ type Client struct {
 	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
 
 	mu          sync.Mutex
-	pausedUntil time.Time // no call before it: the server has said so (429)
+	pausedUntil time.Time // earliest time of the next call, from a 429
 	retired     []string  // keys that Adopt has replaced
 }
 
@@ -67,10 +67,10 @@ func WithProof(p Proof, wrap func(http.RoundTripper) http.RoundTripper) Option {
 	return func(c *Client) { c.proof, c.wrap = p, wrap }
 }
 
-// WithReadLimit ends a read, with all its tries, after a time: somebody waits for the answer.
+// WithReadLimit bounds the duration of a read including its retries, for callers with somebody waiting.
 func WithReadLimit(d time.Duration) Option { return func(c *Client) { c.readLimit = d } }
 
-// WithClock replaces the clock that retries, rate limit and job polls go by.
+// WithClock replaces the clock of retries, rate limit and job polls.
 func WithClock(cl clock.Clock) Option { return func(c *Client) { c.clock = cl } }
 
 // WithObserver calls f after every HTTP exchange. f must be fast and safe for concurrent use.
@@ -133,10 +133,10 @@ func randomJitter(limit time.Duration) time.Duration {
 // Endpoint is the URL that calls go to, without query or user info.
 func (c *Client) Endpoint() string { return c.access.Load().endpoint.String() }
 
-// Jobs is the client's one job waiter.
+// Jobs returns the client's job waiter.
 func (c *Client) Jobs() *JobWaiter { return c.jobs }
 
-// Role is what is known of the role of the client's user.
+// Role returns what is known of the role of the client's user.
 func (c *Client) Role() *Role { return c.jobs.role }
 
 // CloseIdleConnections closes connections that no call uses.

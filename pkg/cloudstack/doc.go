@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudstack is csccm's one door to the CloudStack API: the calls that the controller makes, and Call, Submit and List
-// for others (package cloudapi of the installer). It answers with small values and with errors of one type, [*Error].
+// Package cloudstack is the client of the CloudStack API: a function for each call that the controller makes, and Call, Submit
+// and List for other packages (cloudapi of the installer). All errors are of type [*Error].
 //
 // The CloudStack Go SDK (cloudstack-go) builds the request of a call and unwraps its answer: it knows how CloudStack wraps
 // answers and results, in all releases. It is used by command name with plain parameters (its CustomService), and not

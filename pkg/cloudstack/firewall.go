@@ -36,8 +36,8 @@ func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]
 }
 
 // CreateFirewallRuleRequest opens a port range of an address. StartPort and
-// EndPort both 0 mean all ports. CIDRs must not be empty: the server would take
-// that for the whole world.
+// EndPort both 0 mean all ports. CIDRs must not be empty: the server would allow
+// everyone.
 type CreateFirewallRuleRequest struct {
 	PublicIPID, Protocol string
 	StartPort, EndPort   int
@@ -101,12 +101,11 @@ func (c *Client) ListNetworkACLs(ctx context.Context, q NetworkACLQuery) ([]Netw
 	return List(ctx, c, "listNetworkACLs", "networkacl", f, func(a *NetworkACL) string { return a.ID })
 }
 
-// CreateNetworkACLRequest lets sources in. Number decides the order of the items of a list, lowest first; it
-// must be free.
+// CreateNetworkACLRequest allows source ranges. Items of a list apply in the order of their numbers; Number must be unused.
 type CreateNetworkACLRequest struct {
 	ListID, Protocol   string
 	StartPort, EndPort int
-	CIDRs              []string // not empty: the server would take that for the whole world
+	CIDRs              []string // not empty: the server would allow everyone
 	Number             int
 	Reason             string
 }

@@ -23,7 +23,8 @@ const (
 	longJob    = time.Minute
 )
 
-// longestPoll is the longest time between two polls for a job of an age: one that has run for long may never end.
+// longestPoll returns the longest time between two polls for a job of the given age. Old jobs are polled less often, because
+// they may never end.
 func longestPoll(age time.Duration) time.Duration {
 	return min(max(maxPoll, age/30), time.Minute)
 }
@@ -38,7 +39,7 @@ type JobWaiter struct {
 	running func(ctx context.Context) (map[string]struct{}, error)
 	clock   clock.Clock
 	timeout time.Duration // of one job, from the begin of Await
-	role    *Role         // whether jobs may be listed, and with it what the client knows of the role
+	role    *Role         // of the client; here it says whether jobs may be listed
 
 	mu       sync.Mutex
 	jobs     map[string]*waitedJob
@@ -46,7 +47,7 @@ type JobWaiter struct {
 	stop     context.CancelFunc // of the polling goroutine; nil while there is none
 	wake     chan struct{}      // tells the polling goroutine of a new job; capacity 1
 	interval time.Duration
-	lastPoll time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
+	lastPoll time.Time // kept while nobody polls: the next poll begins at least minPoll later
 	nextPoll time.Time
 	lastErr  error
 }
@@ -64,7 +65,7 @@ type waitedJob struct {
 // outcome is the end of a wait. It is empty for a job that has ended and whose result was not read.
 type outcome struct {
 	state *Job
-	lost  error // why the state of the job cannot be read
+	lost  error // why the job's state cannot be read
 }
 
 // Await says how to wait for a job.
@@ -104,7 +105,7 @@ func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, er
 	return state, state.err(command)
 }
 
-// Await is Wait, the caller's way. It returns nil and no error for a job that has ended and whose result was not read.
+// Await is Wait with options. It returns nil and no error for a job that has ended and whose result was not read.
 func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 	if a.JobID == "" {
 		return nil, &Error{Kind: KindInvalid, Command: a.Command, Text: "there is no job to wait for"}
@@ -265,7 +266,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	}
 }
 
-// ask asks for jobs and reports whether one of them has ended.
+// ask polls the jobs and reports whether one of them has ended.
 func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 	var running map[string]struct{}
 	list := len(jobs) > 1 && !w.role.Lacks("", commandListJobs, time.Time{})
@@ -302,7 +303,7 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 	return ended
 }
 
-// read asks for one job. It tells its waiters, and reports, when it has ended or cannot be followed.
+// read queries one job. If the job has ended or cannot be queried, read tells its waiters and returns over.
 func (w *JobWaiter) read(ctx context.Context, j *waitedJob) (over bool, err error) {
 	state, err := w.query(ctx, j.id)
 	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {
@@ -322,7 +323,7 @@ func (w *JobWaiter) read(ctx context.Context, j *waitedJob) (over bool, err erro
 	return false, err
 }
 
-// failed notes why a poll failed; nil for one that did not.
+// failed records the error of the last poll; nil if it succeeded.
 func (w *JobWaiter) failed(ctx context.Context, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -331,7 +332,7 @@ func (w *JobWaiter) failed(ctx context.Context, err error) {
 	}
 }
 
-// finish tells the waiters of a job and forgets it.
+// finish sends the outcome of a job to its waiters and removes the job.
 func (w *JobWaiter) finish(id string, o outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

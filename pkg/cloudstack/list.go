@@ -20,10 +20,10 @@ import (
 const (
 	maxPageSize  = 500  // CloudStack's default maximum
 	listAttempts = 3    // of a list that changes while it is read page by page
-	maxRoom      = 5000 // items that room is made for before they are read
+	maxRoom      = 5000 // largest capacity that is allocated before the items are read
 
-	// maxEntries and maxListBytes are the size of a list, all pages together: it is kept in memory, and a server that
-	// goes on for ever would fill that. 100,000 VMs are some 200 MB.
+	// maxEntries and maxListBytes bound the size of a list, all pages together, because a list is kept in memory. 100,000 VMs
+	// are some 200 MB.
 	maxEntries   = 100_000
 	maxListBytes = 256 << 20
 )
@@ -104,8 +104,8 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 	}
 }
 
-// nextPage returns the page that reaches the furthest of those that begin with an entry that was read. Where pages are too small
-// for that, it begins with the first that was not.
+// nextPage returns the page with the most unread entries among those whose first entry was already read. If the page size is too
+// small for such a page, nextPage returns the page that begins with the first unread entry.
 func nextPage(read, largest int) (page, size int) {
 	page, size = read/largest+1, largest
 	if read == 0 {
@@ -132,7 +132,7 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 	}
 	before := *left
 	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
-		items, *left = nil, before // what an answer that broke off left
+		items, *left = nil, before // undo what an answer that broke off has read
 		counted := &io.LimitedReader{R: answer, N: left.bytes}
 		count, err = scan(counted, object, func(item *T, count int) error {
 			if items == nil && count > 0 {

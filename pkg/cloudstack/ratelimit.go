@@ -19,8 +19,8 @@ import (
 
 const (
 	defaultTries = 5 // of one call
-	// internalTries is how often a read is sent that the server answers with 530. The code does not tell whether the
-	// failure is one in passing; a read that fails for good costs little this way.
+	// internalTries is how often a read is sent that the server answers with 530, a code for transient and permanent
+	// failures alike. Few tries keep a read that always fails cheap.
 	internalTries = 4
 	backoffBase   = 200 * time.Millisecond
 	backoffMax    = 5 * time.Second
@@ -34,11 +34,11 @@ const (
 	atOnce = 10
 	// freeRate is the number of calls a second to a server without a limit, unknownRate while that is not known.
 	freeRate, unknownRate = 100, 10
-	// knownFor is how long the server's answer to the question for its limit counts.
+	// knownFor is how long a limit that the server has named is used before it is queried again.
 	knownFor = time.Hour
-	// askAgain is the pause after a failed question for the limit.
+	// askAgain is the pause after a failed query of the limit.
 	askAgain = 10 * time.Second
-	// recovery is how long it takes until refusals no longer make the rate smaller.
+	// recovery is how long it takes until the rate is as high as before the server refused calls.
 	recovery = time.Minute
 )
 
@@ -46,7 +46,7 @@ const (
 type limiter struct {
 	clock   clock.Clock
 	calls   *rate.Limiter
-	first   chan struct{} // capacity 1: whoever has put something in is the first of those that wait
+	first   chan struct{} // capacity 1: a lock of the call that is first in the queue
 	waiting atomic.Int32
 
 	// The rest is of an automatic limit alone.
@@ -54,8 +54,8 @@ type limiter struct {
 	mu      sync.Mutex
 	limit   *Capabilities // the server's; nil while it is not known
 	full    rate.Limit    // without refusals
-	changed time.Time     // when the rate was changed because of refusals; in the future until the server's pause is over
-	askAt   time.Time     // the server is not asked for its limit before
+	changed time.Time     // when refusals last changed the rate; in the future until the server's pause is over
+	askAt   time.Time     // earliest time of the next query of the server's limit
 }
 
 // newLimiter returns the limiter that a configuration asks for; nil for none.
@@ -112,8 +112,8 @@ func (l *limiter) done() {
 	}
 }
 
-// follow takes over the limit that the server has named. It returns the rate, and whether that has changed. In each interval,
-// wherever it begins, there are at most 95% of the calls allowed: the burst and those of the rate.
+// follow adopts the limit that the server has named. It returns the rate, and whether it has changed. Burst and rate together
+// stay below 95% of the allowed calls in every interval, no matter when the server's interval begins.
 func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	if l.running == nil {
 		return 0, false
@@ -139,7 +139,7 @@ func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	return l.full, true
 }
 
-// throttled makes the rate smaller after a 429, once for all calls that the server refuses until its pause is over.
+// throttled lowers the rate after a 429, once for all calls that the server refuses until its pause is over.
 func (l *limiter) throttled(pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *limiter) throttled(pause time.Duration) {
 	}
 }
 
-// recover makes the rate larger with the time since the last refusal.
+// recover raises the rate with the time since the last refusal.
 func (l *limiter) recover() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *limiter) recover() {
 	}
 }
 
-// asks reports whether the caller is to ask the server for its limit: it is not known, and calls have to wait.
+// asks reports whether the caller should query the server's limit: it is unknown and calls are being delayed.
 func (l *limiter) asks() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,8 +244,7 @@ func (c *Client) throttled(after time.Duration) {
 	}
 }
 
-// retryDelay is full jitter over an exponentially growing limit. After a 429
-// with a delay the pause does the waiting.
+// retryDelay is full jitter over an exponentially growing limit. After a 429 that names a delay, admit waits.
 func (c *Client) retryDelay(try int, res result) time.Duration {
 	if res.throttled > 0 {
 		return 0
@@ -253,7 +252,7 @@ func (c *Client) retryDelay(try int, res result) time.Duration {
 	return c.jitter(min(backoffMax, backoffBase<<(try-1)))
 }
 
-// sleep waits for d or the end of ctx; a wait that ctx's deadline cuts short is not begun.
+// sleep waits for d or until ctx ends. It fails at once if ctx's deadline is before the end of the wait.
 func sleep(ctx context.Context, cl clock.Clock, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

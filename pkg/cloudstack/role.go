@@ -14,9 +14,8 @@ import (
 // object.
 const RefusalAge = 10 * time.Minute
 
-// Role is what the role of the API's user allows, and what the server can do, as answers have shown. It is the one memory of
-// that, by project. What is there stays there until an answer says otherwise; what is not there is asked for again. Its zero
-// value is not usable.
+// Role records, by project, what earlier answers have shown of the role of the API's user and of the server. An ability counts
+// until an answer contradicts it; a missing one counts for RefusalAge and is then tried again. The zero value is not usable.
 type Role struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -26,16 +25,16 @@ type Role struct {
 // ability is a command, or something else that the server may do for the role in a project.
 type ability struct{ project, name string }
 
-// fact is what the last answer showed of an ability.
+// fact is the last answer about an ability.
 type fact struct {
 	has  bool
 	seen time.Time
 }
 
-// NewRole returns a role of which nothing is known.
+// NewRole returns a Role without any facts.
 func NewRole(c clock.PassiveClock) *Role { return &Role{clock: c, facts: map[ability]fact{}} }
 
-// Note notes whether the role has an ability. It reports whether that is news.
+// Note records whether the role has an ability. It reports whether that differs from what was known.
 func (r *Role) Note(project, name string, has bool) (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +44,8 @@ func (r *Role) Note(project, name string, has bool) (news bool) {
 	return !known || before.has != has
 }
 
-// Learn notes what the answer to a command shows. It reports whether the role does not allow the command, and whether that is
-// news.
+// Learn records what the answer to a command shows. It reports whether the role does not allow the command, and whether that
+// differs from what was known.
 func (r *Role) Learn(project, command string, err error) (refused, news bool) {
 	refused = IsKind(err, KindNotPermitted)
 	if err == nil || refused {
@@ -55,7 +54,7 @@ func (r *Role) Learn(project, command string, err error) (refused, news bool) {
 	return refused, news
 }
 
-// Has reports whether the role has an ability. What is older than since, and says that it does not, does not count.
+// Has reports whether the role has an ability, and whether that is known. A refusal from before since does not count.
 func (r *Role) Has(project, name string, since time.Time) (has, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +68,7 @@ func (r *Role) Lacks(project, name string, since time.Time) bool {
 	return known && !has
 }
 
-// Refused returns what the role is known not to have in a project, and since which answer.
+// Refused returns the abilities that the role is known to lack in a project, each with the time of the answer.
 func (r *Role) Refused(project string) map[string]time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +81,7 @@ func (r *Role) Refused(project string) map[string]time.Time {
 	return out
 }
 
-// Forget forgets everything: the keys are another user's.
+// Forget deletes all facts, because the keys are now another user's.
 func (r *Role) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

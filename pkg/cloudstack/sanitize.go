@@ -29,7 +29,7 @@ var (
 // without the given secrets.
 func sanitized(text string, secrets ...string) string {
 	for _, s := range secrets {
-		if len(s) >= 4 { // shorter ones would eat ordinary words
+		if len(s) >= 4 { // shorter ones would match ordinary words
 			text = strings.ReplaceAll(text, s, redacted)
 		}
 	}

@@ -15,13 +15,13 @@ type TLSFault int
 // What may be wrong. An authority (ca-file) helps against TLSUntrusted alone.
 const (
 	TLSFine      TLSFault = iota // err is not about TLS
-	TLSUntrusted                 // nobody known has signed the certificate
+	TLSUntrusted                 // the certificate is not signed by a known authority
 	TLSExpired                   // or is not valid yet, or the clock here is wrong
 	TLSOtherHost                 // the certificate has other names
 	TLSAbsent                    // the server does not speak TLS at this port
 )
 
-// TLSFaultOf finds it in the error of a call.
+// TLSFaultOf returns the TLSFault of a call's error.
 func TLSFaultOf(err error) TLSFault {
 	var (
 		verification *tls.CertificateVerificationError
@@ -43,7 +43,7 @@ func TLSFaultOf(err error) TLSFault {
 	return TLSFine
 }
 
-// text is the fault in words.
+// text describes the fault.
 func (f TLSFault) text() string {
 	switch f {
 	case TLSExpired:

@@ -101,13 +101,13 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 // singleTry is the key of a context whose calls are not repeated.
 type singleTry struct{}
 
-// result is what one attempt came to.
+// result is the outcome of one attempt.
 type result struct {
 	err       *Error
 	status    int           // HTTP status; 0 when no answer came
 	retry     bool          // the same call may be sent again without harm
 	tries     int           // at most so many in all; 0 for the call's own limit
-	throttled time.Duration // the server wants no call for so long
+	throttled time.Duration // how long the server asks to send no call
 }
 
 // attempt sends a signed form once.
@@ -164,8 +164,8 @@ func (c *Client) receive(ctx context.Context, command string, resp *http.Respons
 	return res
 }
 
-// answerBody is an answer that is read while it arrives. err is why it could not be read to its end, which is not the fault
-// of its content. Nothing is left of from's limit where the answer is too long.
+// answerBody is an answer that is read while it arrives. err is the network error that broke it off, as opposed to content that
+// cannot be parsed. The limit of from is used up if the answer is too long.
 type answerBody struct {
 	from io.LimitedReader
 	err  error
@@ -179,7 +179,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arrived is the failure of an answer that did not arrive, as far as it was read, or that is too long.
+// arrived returns the failure of an answer that broke off while it was read, or that is too long.
 func (c *Client) arrived(ctx context.Context, command string, status int, body *answerBody) result {
 	switch {
 	case body.err != nil:
@@ -295,7 +295,7 @@ func idempotent(command string) bool {
 	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
 }
 
-// secrets are the strings that must never be in a text, plain and escaped.
+// secrets returns the strings that must not appear in any text, plain and URL-escaped.
 func (c *Client) secrets() []string {
 	c.mu.Lock()
 	secrets := append(c.access.Load().proof.Secrets(), c.retired...)

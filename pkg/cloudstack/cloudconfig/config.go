@@ -107,7 +107,7 @@ func (c *Config) Warnings() []string {
 		w = append(w, name+" is a key of another provider and has no effect")
 	}
 	if c.SSLNoVerify {
-		w = append(w, "ssl-no-verify is on: whoever is on the way to CloudStack can read and change everything; use ca-file")
+		w = append(w, "ssl-no-verify is on: anyone between the controller and CloudStack can read and change all calls; use ca-file")
 	}
 	if c.RateLimit == AutoRate && c.RateBurst != defaultRateBurst {
 		w = append(w, "rate-burst has no effect while rate-limit is auto; set rate-limit to a number of calls per second, or remove rate-burst")
