@@ -172,3 +172,13 @@ func (s Scope) String() string {
 func InZone(vm *cloudstack.VirtualMachine, zone string) bool {
 	return zone == "" || strings.EqualFold(vm.ZoneName, zone) || strings.EqualFold(vm.ZoneID, zone)
 }
+
+// In returns the ids of the VMs that have a NIC in a network.
+func (s *VMSnapshot) In(network string) (ids []string) {
+	for _, vm := range s.All() {
+		if slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network }) {
+			ids = append(ids, vm.ID)
+		}
+	}
+	return ids
+}

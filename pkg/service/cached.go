@@ -25,9 +25,7 @@ func Cached(obj any) (any, error) {
 	case *discoveryv1.EndpointSlice: // its Service, and on which nodes the endpoints are
 		c := &discoveryv1.EndpointSlice{TypeMeta: o.TypeMeta, AddressType: o.AddressType}
 		c.Name, c.Namespace, c.UID, c.ResourceVersion, c.DeletionTimestamp = o.Name, o.Namespace, o.UID, o.ResourceVersion, o.DeletionTimestamp
-		if service, ok := o.Labels[discoveryv1.LabelServiceName]; ok {
-			c.Labels = map[string]string{discoveryv1.LabelServiceName: service}
-		}
+		c.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
 		for i := range o.Endpoints {
 			c.Endpoints = append(c.Endpoints, discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
 		}

@@ -111,7 +111,11 @@ type state struct {
 	turn time.Time
 	// admitted is when the Service was last admitted to an address of another namespace.
 	admitted time.Time
-	orphans  []observe.Orphan // what was found in CloudStack of a Service that does not exist
+	// wrote is the status that this process has written last; nil for none. overwrites counts the changes of others to it since
+	// the last drift round.
+	wrote      *corev1.LoadBalancerStatus
+	overwrites int
+	orphans    []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
 
 // forwarding reports whether the Service may have port forwardings.

@@ -38,13 +38,14 @@ type endpoints struct {
 func (c *endpoints) start() {
 	factory := informers.NewSharedInformerFactory(c.kube, 0)
 	endpointSlices := factory.Discovery().V1().EndpointSlices()
+	informer := endpointSlices.Informer()
 	// The only errors are those of an informer that was started, and this one is new.
-	_ = endpointSlices.Informer().SetTransform(Cached)
-	_, _ = endpointSlices.Informer().AddEventHandler(handler(func(was, is *discoveryv1.EndpointSlice) {
+	_ = informer.SetTransform(Cached)
+	_, _ = informer.AddEventHandler(handler(func(was, is *discoveryv1.EndpointSlice) {
 		s := cmp.Or(is, was)
 		c.changed(s.Namespace, s.Labels[discoveryv1.LabelServiceName])
 	}))
-	c.lister, c.synced = endpointSlices.Lister(), endpointSlices.Informer().HasSynced
+	c.lister, c.synced = endpointSlices.Lister(), informer.HasSynced
 	factory.Start(c.stop)
 }
 
@@ -56,7 +57,7 @@ func (c *endpoints) list(ctx context.Context, svc *corev1.Service) ([]*discovery
 		if err != nil {
 			return nil, err
 		}
-		out := make([]*discoveryv1.EndpointSlice, 0, len(list.Items))
+		var out []*discoveryv1.EndpointSlice
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
 		}

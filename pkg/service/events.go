@@ -25,6 +25,7 @@ const (
 	ChangesLimited plan.Reason = "ChangesLimited"
 	IgnoredSetting plan.Reason = "IgnoredSetting"
 	DryRun         plan.Reason = "DryRun"
+	StatusChanged  plan.Reason = "StatusChangedByOthers"
 	Orphan         plan.Reason = "OrphanedInCloudStack"
 )
 
@@ -60,5 +61,5 @@ func (e events) note(reason plan.Reason, message string) {
 }
 
 func (e events) warn(reason plan.Reason, message string) {
-	e.notice(plan.Notice{Warning: true, Reason: reason, Message: message})
+	e.notice(*plan.Warning(reason, message))
 }

@@ -6,10 +6,8 @@ package service
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -63,19 +61,15 @@ func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	if network == "" {
-		nodes, _ := c.Nodes() // none while the cache is not filled
-		members, _ := c.members.Match(vms, nodes)
-		for i := range members {
-			out = append(out, members[i].VMID)
-		}
-		return out, nil
+	if network != "" {
+		return vms.In(network), nil
 	}
-	for _, vm := range vms.All() {
-		if slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network }) {
-			out = append(out, vm.ID)
-		}
+
+	var out []string
+	nodes, _ := c.Nodes() // none while the cache is not filled
+	members, _ := c.members.Match(vms, nodes)
+	for i := range members {
+		out = append(out, members[i].VMID)
 	}
 	return out, nil
 }

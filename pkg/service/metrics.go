@@ -15,7 +15,7 @@ import (
 
 // countMoves counts the port forwardings that a sync moved.
 func (c *Controller) countMoves(w *work, err error) {
-	if err != nil || len(w.Plan) == 0 || c.Policy == plan.PolicyDryRun {
+	if err != nil || c.Policy == plan.PolicyDryRun {
 		return
 	}
 	causes := map[string]failover.Cause{} // by VM

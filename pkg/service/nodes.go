@@ -30,8 +30,6 @@ const (
 	// missingPause is how old the list of VMs may be that lacks that of a node; one that is older than the node is read
 	// again.
 	missingPause = 30 * time.Second
-	// namedNodes is how many nodes an Event names.
-	namedNodes = 5
 	// endpointSettle is how long kube-proxy of a node may need to learn of an endpoint that has become ready.
 	endpointSettle = 5 * time.Second
 )
@@ -66,18 +64,21 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 			c.queue.AddAfter(w.key, endpointSettle)
 		}
 	}
-	w.request.Ineligible = texts(w.unhealthy)
+	w.request.Ineligible = map[string]string{}
+	for name, why := range w.unhealthy {
+		w.request.Ineligible[name] = why.Text
+	}
 	if err := c.find(ctx, w); err != nil || none == "" {
 		return err
 	}
-	w.unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: none + "; the Service gets no traffic"}
+	w.unserved = plan.Warning(plan.ReasonNoBackends, none+"; the Service gets no traffic")
 	return nil
 }
 
 // readySince returns since when nodes have ready endpoints of a Service; was is the same of the sync before, nil at the
 // first. At the first sync it is the zero time: the endpoints may have been ready for long.
 func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) map[string]time.Time {
-	since := make(map[string]time.Time, len(nodes))
+	since := map[string]time.Time{}
 	for _, n := range nodes {
 		at, known := was[n.Name]
 		if was != nil && !known {
@@ -127,15 +128,6 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 	all, _ := c.Nodes() // none while the cache is not filled
 	for _, n := range filterNodes(all, failover.Leaving) {
 		out[n.Name] = failover.ProblemOf(n) // it is not among the nodes that serve, and may be one that ports lead to
-	}
-	return out
-}
-
-// texts are the reasons for which nodes must not serve, for Events.
-func texts(unhealthy map[string]failover.Problem) map[string]string {
-	out := make(map[string]string, len(unhealthy))
-	for name, why := range unhealthy {
-		out[name] = why.Text
 	}
 	return out
 }
@@ -218,13 +210,11 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 	}
 	for reason, texts := range problems {
 		slices.Sort(texts)
-		w.events.warn(reason, "not serving: "+plan.Some(texts, namedNodes))
+		w.events.warn(reason, "not serving: "+plan.Some(texts, 5))
 	}
 	if w.spec.Zone != "" {
 		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {
-			return nil, &plan.RefusalError{
-				Reason: plan.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), Remedy: "correct " + annotation.Zone,
-			}
+			return nil, plan.Refuse(plan.ReasonNoBackends, fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), "correct "+annotation.Zone)
 		}
 	}
 	if len(members) == 0 {
@@ -233,11 +223,8 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 		if w.spec.Project != "" {
 			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project, annotation.Project), "correct or remove the annotation"
 		}
-		return nil, &plan.RefusalError{
-			Reason:  plan.ReasonNoBackends,
-			Message: fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where),
-			Remedy:  remedy,
-		}
+		message := fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where)
+		return nil, plan.Refuse(plan.ReasonNoBackends, message, remedy)
 	}
 	return members, nil
 }

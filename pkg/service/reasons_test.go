@@ -43,8 +43,11 @@ func TestTableHasEveryReason(t *testing.T) {
 			case *ast.Ident:
 				used[n.Name]++
 			case *ast.CallExpr:
-				if strings.EqualFold(name(n.Fun), "refuse") && strings.HasPrefix(name(n.Args[0]), "Reason") {
+				switch called := strings.ToLower(name(n.Fun)); {
+				case called == "refuse" && strings.HasPrefix(name(n.Args[0]), "Reason"):
 					refusals[name(n.Args[0])] = true
+				case called == "warning", called == "warn", called == "note":
+					notices[name(n.Args[0])] = append(notices[name(n.Args[0])], called != "note")
 				}
 			case *ast.CompositeLit:
 				if strings.HasSuffix(name(n.Type), "RefusalError") && len(n.Elts) > 0 {

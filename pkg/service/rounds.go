@@ -56,7 +56,7 @@ func (c *Controller) Round(ctx context.Context) []Key {
 	c.mu.Lock()
 	for k, s := range c.states {
 		if s.served {
-			s.since = begun
+			s.since, s.overwrites = begun, 0
 			keys = append(keys, k)
 		}
 	}
@@ -161,7 +161,7 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	}
 	c.tryNext(result.Freed)
 	if err != nil {
-		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", fmt.Sprintf("%s %s", found[0].Kind, found[0].ID))
+		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", found[0].Kind+" "+found[0].ID)
 	}
 	return err
 }
@@ -176,12 +176,8 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	}
 	c.swept = now
 	for _, project := range c.knownProjects() {
-		n, err := c.reconciler.SweepTags(ctx, project)
-		if err != nil {
+		if _, err := c.reconciler.SweepTags(ctx, project); err != nil {
 			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour", "project", project)
-		}
-		if n > 0 {
-			klog.V(2).InfoS("Deleted the tags that CloudStack keeps of deleted load balancer rules", "rules", n)
 		}
 	}
 }

@@ -64,6 +64,12 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 	// Somebody may have taken from the Service what the controller keeps on it.
 	lacks := wants(svc) && svc.Annotations[annotation.Addresses] != "" &&
 		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
+	c.with(KeyOf(svc), func(s *state) {
+		if s.overwritten(svc) {
+			s.overwrites++
+			lacks = lacks || s.overwrites <= maxRepairs
+		}
+	})
 	if lacks || differ(was, is) && ours {
 		c.queue.Add(KeyOf(svc))
 	}

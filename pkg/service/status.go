@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -122,9 +123,14 @@ func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Servic
 	before.Spec = corev1.ServiceSpec{}
 	after := before.DeepCopy()
 	do(after)
+
+	if c.applies() { // before the informer shows it
+		c.with(w.key, func(s *state) { s.wrote = &after.Status.LoadBalancer })
+	}
 	if apiequality.Semantic.DeepEqual(&before, after) {
 		return nil
 	}
+
 	before.UID = "" // the patch has it then
 	was, err := json.Marshal(&before)
 	is, ierr := json.Marshal(after)
@@ -140,6 +146,13 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
+
+	if status != nil && w.state.overwritten(w.latest) {
+		w.events.warn(StatusChanged, fmt.Sprintf(
+			"somebody else has changed the status to show %q, and it is changed back, at once or with a drift round; "+
+				"stop that controller, which csccm doctor --only CCM-003 names, or keep it from Services without a class", w.statusIPs))
+	}
+
 	refusal := plan.RefusalOf(err)
 	all := conditions(cmp.Or(w.unserved, w.Unserved), err)
 	if err == nil && w.IP != "" {
@@ -168,6 +181,15 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		return nil
 	}
 	return err
+}
+
+// maxRepairs is how often between two drift rounds a status that somebody else has changed is changed back as soon as that is
+// seen. Beyond it the drift rounds do so, or two controllers would overwrite each other for ever.
+const maxRepairs = 3
+
+// overwritten reports whether somebody else has changed the status that this process has written.
+func (s *state) overwritten(svc *corev1.Service) bool {
+	return s.wrote != nil && !apiequality.Semantic.DeepEqual(s.wrote, &svc.Status.LoadBalancer)
 }
 
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it

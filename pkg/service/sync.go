@@ -166,11 +166,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	}
 
 	if refusal := plan.RefusalOf(err); refusal != nil && refusal.Reason == plan.ReasonNoNodes {
-		return &plan.RefusalError{
-			Reason:  refusal.Reason,
-			Message: c.noneEligible() + ", so that the network of the address is not known",
-			Remedy:  refusal.Remedy,
-		}
+		return plan.Refuse(refusal.Reason, c.noneEligible()+", so that the network of the address is not known", refusal.Remedy)
 	}
 	return projectRefusal(w.svc, err)
 }
@@ -188,7 +184,7 @@ func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result,
 // What is wrong with the Service wherever its nodes are is refused first.
 func (c *Controller) gather(ctx context.Context, w *work) error {
 	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
-		return &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: w.invalid.Error()}
+		return plan.Refuse(plan.ReasonInvalidAnnotation, w.invalid.Error(), "")
 	}
 	ns, err := c.namespace(ctx, w.svc.Namespace)
 	c.ask(w, ns)
@@ -199,7 +195,7 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 		w.events.warn(IgnoredSetting, text)
 	}
 	if denial := c.Tenancy.Check(ns, w.svc); denial != nil {
-		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
+		return plan.Refuse(plan.ReasonNotAllowed, denial.Message, denial.Remedy)
 	}
 	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
 		return refusal
@@ -431,11 +427,11 @@ func projectRefusal(svc *corev1.Service, err error) error {
 	if project == "" || !unknownProject(err) {
 		return err
 	}
-	return &plan.RefusalError{
-		Reason:  plan.ReasonNoSuchProject,
-		Message: fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
-		Remedy:  "correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
-	}
+	return plan.Refuse(
+		plan.ReasonNoSuchProject,
+		fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
+		"correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
+	)
 }
 
 // unknownProject reports whether CloudStack does not know a project, or does not let its caller in.

@@ -24,22 +24,24 @@ const namespaceAge = time.Minute
 
 // namespace returns a namespace with its labels if the policy selects by labels.
 func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namespace, error) {
+	ns := tenancy.Namespace{Name: name}
 	if !c.Tenancy.NeedsLabels() {
-		return tenancy.Namespace{Name: name}, nil
+		return ns, nil
 	}
 	if known, ok := c.namespaces.Get(name); ok {
-		labels, _ := known.(map[string]string)
-		return tenancy.Namespace{Name: name, Labels: labels}, nil
+		ns.Labels, _ = known.(map[string]string)
+		return ns, nil
 	}
 	object, err := c.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		object = &corev1.Namespace{} // it is gone, and its labels with it
 	case err != nil:
-		return tenancy.Namespace{}, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name, err)
+		return ns, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name, err)
 	}
-	c.namespaces.Set(name, object.Labels, namespaceAge)
-	return tenancy.Namespace{Name: name, Labels: object.Labels}, nil
+	ns.Labels = object.Labels
+	c.namespaces.Set(name, ns.Labels, namespaceAge)
+	return ns, nil
 }
 
 // grantsOf returns what the policy gives to a Service of the namespace beyond what the Service itself shows.

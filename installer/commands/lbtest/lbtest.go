@@ -124,7 +124,8 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 			return err // nothing is made yet
 		}
 	}
-	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
+	const unanswered = "csccm doctor --only LB,CS-005,NODE; a firewall on the nodes or a network policy may keep the virtual router from the node port; " +
+		"where LB-001 finds nothing, the router may have lost rules that CloudStack lists: restart the network with clean-up, which interrupts its traffic"
 	for _, s := range []struct {
 		name, fix string
 		do        func(context.Context) (string, error)

@@ -131,7 +131,7 @@ func TestLoadBalancerTest(t *testing.T) {
 		},
 		"no answer inside": {
 			change: func(e *env) { e.answers[0].Error = "connection refused" }, want: []Outcome{OK, OK, OK, Failed, OK, OK},
-			err: "from inside the cluster: no answer at 203.0.113.9:9080 within 1m0s, the limit of csccm test: connection refused", fix: "firewall on the nodes",
+			err: "from inside the cluster: no answer at 203.0.113.9:9080 within 1m0s, the limit of csccm test: connection refused", fix: "restart the network with clean-up",
 		},
 		"no PROXY protocol": {
 			change: func(e *env) { e.answers[1].Proxied = false }, want: []Outcome{OK, OK, OK, Failed, OK, OK}, err: "PROXY protocol to Pod p at 203.0.113.9:9081: want true, got false",

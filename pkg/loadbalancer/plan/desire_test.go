@@ -218,7 +218,6 @@ func TestModesAndRefusals(t *testing.T) {
 		"direct: no forwarding in the network":             {annotation.Direct, []Port{tcp(80)}, isolated(), nil, "", nil, ReasonUnsupportedNetwork, "service PortForwarding"},
 		"direct: a role without":                           {annotation.Direct, []Port{tcp(80)}, forwarding(), nil, "createX", nil, ReasonUnsupportedMode, "(createX)"},
 		"direct: PROXY protocol":                           {annotation.Direct, []Port{tcp(80)}, forwarding(), proxied, "", nil, ReasonUnsupportedMode, annotation.ProxyProtocol},
-		"direct: algorithm":                                {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.AlgorithmSet = true }, "", nil, ReasonUnsupportedMode, "algorithm"},
 		"direct: sessionAffinity":                          {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Algorithm = annotation.Source }, "", []string{"80/tcp"}, "", ""},
 		"direct: internal":                                 {annotation.Direct, []Port{tcp(80)}, aTier(), internal, "", nil, ReasonUnsupportedMode, "internal"},
 		"direct: ranges without a firewall":                {annotation.Direct, []Port{tcp(80)}, with(forwarding(), func(n *Network) { n.Firewall = false }), restricted, "", nil, ReasonSourceRanges, "no firewall"},
