@@ -55,16 +55,13 @@ func (a *addressSnapshot) contents() []string {
 // describe describes everything on the address; name returns the name that replaces an id.
 func (a *addressSnapshot) describe(name func(id string) string) []string {
 	out := []string{} // never nil: an idle address has nothing on it
-	for i := range a.rules {
-		r := &a.rules[i]
+	for _, r := range a.rules {
 		out = append(out, fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", name(r.ID), r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, r.CIDRs, a.members[r.ID]))
 	}
-	for i := range a.firewall {
-		f := &a.firewall[i]
+	for _, f := range a.firewall {
 		out = append(out, fmt.Sprintf("firewall %s %s %d-%d %v", name(f.ID), f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
-	for i := range a.forwards {
-		f := &a.forwards[i]
+	for _, f := range a.forwards {
 		out = append(out, fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs, taggedFor(f.Tags), f.VMName))
 	}
 	slices.Sort(out)
@@ -81,8 +78,8 @@ func (a *addressSnapshot) idOf(kind string, port int) string {
 			return a.rules[i].ID
 		}
 	}
-	for i := range a.firewall {
-		if f := &a.firewall[i]; kind == "firewall" && f.StartPort <= port && port <= f.EndPort {
+	for _, f := range a.firewall {
+		if kind == "firewall" && f.StartPort <= port && port <= f.EndPort {
 			return f.ID
 		}
 	}
@@ -119,14 +116,14 @@ func (a *addressSnapshot) tagsOfOthers() []string {
 // access returns who reaches a port.
 func (a *addressSnapshot) access(port int) []string {
 	var open []string
-	for i := range a.firewall {
-		if f := &a.firewall[i]; f.Protocol == plan.ProtocolTCP && f.StartPort <= port && port <= f.EndPort {
+	for _, f := range a.firewall {
+		if f.Protocol == plan.ProtocolTCP && f.StartPort <= port && port <= f.EndPort {
 			open = append(open, f.CIDRs...)
 		}
 	}
 	var out []string
-	for i := range a.rules {
-		if r := &a.rules[i]; r.PublicPort == port && len(a.members[r.ID]) > 0 {
+	for _, r := range a.rules {
+		if r.PublicPort == port && len(a.members[r.ID]) > 0 {
 			allowed := r.CIDRs
 			if len(allowed) == 0 {
 				allowed = []string{annotation.Anyone}
@@ -230,8 +227,7 @@ func (env *account) dumpVPC() []string {
 	internal, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{ProjectID: env.project})
 	require.NoError(env.t, err)
 	members := env.routed()
-	for i := range internal {
-		l := &internal[i]
+	for _, l := range internal {
 		out = append(out, fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm, members[l.ID]))
 	}
 	return out

@@ -86,6 +86,7 @@ type promises struct {
 	kept       map[string]string  // keys of Services that keep an address, by its id
 	taken      map[string]bool    // addresses that operators have released, by id and by IP
 	visited    map[string]bool    // addresses on which operators have made something, by id
+	unmarked   map[string]bool    // addresses whose mark that they are kept was refused, by id
 	disowned   map[string]bool    // objects whose tags an operator has removed, by id
 	finalizers map[types.UID]bool // Services that have one
 	vanished   map[types.UID]bool // Services that went without their finalizer
@@ -104,7 +105,7 @@ func newPromises() promises {
 	return promises{
 		ends:      map[int64]bool{},
 		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{},
-		disowned: map[string]bool{},
+		disowned: map[string]bool{}, unmarked: map[string]bool{},
 		vanished: map[types.UID]bool{}, finalizers: map[types.UID]bool{}, forgotten: map[types.UID]bool{},
 		asks:  map[types.UID][]ask{},
 		names: map[types.UID]string{},
@@ -345,29 +346,24 @@ func (r *reading) holdings() map[string]holding {
 	for _, a := range r.addresses {
 		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT,
 			a.tagsOfOthers())
-		for i := range a.rules {
-			x := &a.rules[i]
+		for _, x := range a.rules {
 			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
 			add(x.ID, a.ID, what, "%d->%d %s %s %v", x.PublicPort, x.PrivatePort, x.Protocol, x.Algorithm, x.CIDRs)
 		}
-		for i := range a.firewall {
-			x := &a.firewall[i]
+		for _, x := range a.firewall {
 			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v", x.Protocol,
 				x.CIDRs)
 		}
-		for i := range a.forwards {
-			x := &a.forwards[i]
+		for _, x := range a.forwards {
 			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol, x.PrivatePort,
 				x.CIDRs)
 		}
 	}
-	for i := range r.acls {
-		x := &r.acls[i]
+	for _, x := range r.acls {
 		what := fmt.Sprintf("ACL item %d of %s", x.Number, x.ListName)
 		add(x.ID, "", what, "%v %s %d-%d %v %s", x.Allow, x.Protocol, x.StartPort, x.EndPort, x.CIDRs, x.Reason)
 	}
-	for i := range r.internal {
-		x := &r.internal[i]
+	for _, x := range r.internal {
 		add(x.ID, "", "internal load balancer "+x.Name, "%s %d->%d %s", x.Address, x.Port, x.InstancePort, x.Algorithm)
 	}
 	return out
@@ -544,8 +540,8 @@ func (e *explorer) finalized(s *corev1.Service) {
 	goes := e.finalizers[s.UID] && !servicehelpers.HasLBFinalizer(s) && !e.vanished[s.UID]
 	e.finalizers[s.UID] = servicehelpers.HasLBFinalizer(s)
 	e.mu.Unlock()
-	for i := range router.Rules {
-		if r := &router.Rules[i]; goes && strings.HasPrefix(r.Name, lbName(s.UID)) {
+	for _, r := range router.Rules {
+		if goes && strings.HasPrefix(r.Name, lbName(s.UID)) {
 			e.breach(nothingIsLeft, "finalizer", "Service %s loses it, and rule %s is there", keyOf(s), r.Name)
 		}
 	}
@@ -672,7 +668,7 @@ func (e *explorer) sameWish(uid types.UID, a, b *acquisition) bool {
 	})
 }
 
-func (e *explorer) afterCall(command string, res *http.Response, err error) {
+func (e *explorer) afterCall(command string, form url.Values, res *http.Response, err error) {
 	read := isRead(command)
 	switch {
 	case read:
@@ -680,6 +676,12 @@ func (e *explorer) afterCall(command string, res *http.Response, err error) {
 		e.note("  = %s: %v", command, err)
 	case res != nil && res.StatusCode != http.StatusOK:
 		e.note("  = %s: %d %s", command, res.StatusCode, body(res))
+		if id := form.Get("resourceids"); form.Get("tags[0].key") == plan.TagKeptBy && res.StatusCode == 531 {
+			if e.unmarked[id] {
+				e.disown(id) // the role may not tag: it is kept without a mark
+			}
+			e.unmarked[id] = true
+		}
 	}
 	if command == "associateIpAddress" {
 		e.acquired()
@@ -851,7 +853,7 @@ func (e *explorer) finish() (final []*corev1.Service) {
 func (e *explorer) writes() (out []string) {
 	synctest.Wait()
 	for _, c := range e.Ledger().Find("*", "ccm") {
-		if !isRead(c.Command) && c.Command != "associateIpAddress" && (!e.noTags || c.Command != "createTags") {
+		if !isRead(c.Command) && c.Command != "associateIpAddress" && (!e.noTags && !e.endless || c.Command != "createTags") {
 			out = append(out, c.Command)
 		}
 	}
@@ -1014,30 +1016,28 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 			uses := addressOf(s) == a.Address || strings.Contains(s.Annotations[annotation.Addresses], a.ID)
 			return !wantsOne(s) || !uses
 		})
-		if len(users) == 0 && !e.mayStay(a) {
+		waited := e.endless && a.State == plan.StateAllocating && len(services) > 0
+		if len(users) == 0 && !waited && !e.mayStay(a) {
 			left("address", "address %s (%s, %v)", a.Address, a.State, a.tags())
 		}
-		for i := range a.rules {
-			r := &a.rules[i]
+		for _, r := range a.rules {
 			if name, _, _ := strings.Cut(r.Name, "-"); !living[name] && !e.protects(r.ID) {
 				left("rule", "rule %s on %s", r.Name, a.Address)
 			}
 		}
-		for i := range a.forwards {
-			if f := &a.forwards[i]; !e.protects(f.ID) && !hasPort(users, f.Protocol, f.StartPort) {
+		for _, f := range a.forwards {
+			if !e.protects(f.ID) && !hasPort(users, f.Protocol, f.StartPort) && !e.unproven(a) {
 				left("forwarding", "forwarding %s %d on %s (%s)", f.Protocol, f.StartPort, a.Address, f.Tags[plan.TagService])
 			}
 		}
 		e.firewallIsUsed(a, users)
 	}
-	for i := range now.acls {
-		x := &now.acls[i]
+	for _, x := range now.acls {
 		if _, uid, ours := plan.ACLOwner(x.Reason); ours && !living[uid] && !e.protects(x.ID) {
 			left("ACL item", "ACL item %d of %s: %s", x.Number, x.ListName, x.Reason)
 		}
 	}
-	for i := range now.internal {
-		l := &now.internal[i]
+	for _, l := range now.internal {
 		if name, _, _ := strings.Cut(l.Name, "-"); !living[name] && !e.protects(l.ID) {
 			left("internal load balancer", "%s at %s", l.Name, l.Address)
 		}
@@ -1046,8 +1046,7 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 
 // firewallIsUsed checks that the firewall rules of an address open no port that nobody has.
 func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
-	for i := range a.firewall {
-		f := &a.firewall[i]
+	for _, f := range a.firewall {
 		if e.protects(f.ID) {
 			continue
 		}
@@ -1076,6 +1075,9 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 	if e.protects(a.ID) || e.protectedOn(a.ID) != "" || a.SourceNAT || a.Tags[plan.TagKeptBy] != "" {
 		return true
 	}
+	if e.unproven(a) {
+		return true
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.disowned[a.ID] || e.noTags && (e.visited[a.ID] || e.everKept()) {
@@ -1084,6 +1086,22 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 	for _, job := range e.jobs {
 		if job.id == a.ID && e.vanished[job.uid] && a.Tags[plan.TagCluster] == "" {
 			return true // the record went with the Service before the address had tags: nothing proves whose it is
+		}
+	}
+	return false
+}
+
+// unproven reports whether ports of an address are forwarded without a tag, and its Service vanished with its record:
+// nothing proves whose they are.
+func (e *explorer) unproven(a *addressSnapshot) bool {
+	untagged := slices.ContainsFunc(a.forwards, func(f cloudstack.PortForwarding) bool {
+		return f.Tags[plan.TagService] == "" && !e.protects(f.ID)
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for uid := range e.vanished {
+		if untagged && e.shown[uid].ip == a.Address {
+			return true
 		}
 	}
 	return false
@@ -1103,7 +1121,7 @@ func (e *explorer) everKept() bool {
 func (e *explorer) noTagsLeft(now reading) {
 	stays := map[string]bool{}
 	for _, a := range now.addresses {
-		stays[a.ID] = a.Tags[plan.TagKeptBy] != "" || e.protectedOn(a.ID) != ""
+		stays[a.ID] = a.Tags[plan.TagKeptBy] != "" || e.protectedOn(a.ID) != "" || e.disowned[a.ID] || e.unproven(a)
 	}
 	for _, t := range now.tags {
 		if t.Key == plan.TagCluster && t.Value == "test" && !stays[t.ResourceID] {
@@ -1149,6 +1167,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 		return
 	case reconciled(s):
 		e.isServedAsAsked(when, s, now)
+	case e.endless && c.Reason == string(service.Waiting):
 	case c.Reason == string(service.CloudStackError), c.Reason == string(service.Waiting):
 		if !contended(c) {
 			stuck(c.Reason, "is not served: %s", c.Message)
@@ -1156,7 +1175,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 	default:
 		e.formerPortsAreClosed(when, s, now)
 	}
-	if s.Annotations[annotation.Allocation] != "" && !contended(c) {
+	if s.Annotations[annotation.Allocation] != "" && !contended(c) && !e.endless {
 		stuck("acquisition", "has a pending acquisition: %s", s.Annotations[annotation.Allocation])
 	}
 }
@@ -1164,8 +1183,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 // formerPortsAreClosed checks that a refused Service has no rule for a port that it does not have any more.
 func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now reading) {
 	for _, a := range now.addresses {
-		for i := range a.rules {
-			r := &a.rules[i]
+		for _, r := range a.rules {
 			has := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
 				return int(p.Port) == r.PublicPort && int(p.NodePort) == r.PrivatePort
 			})
@@ -1279,7 +1297,7 @@ func (e *explorer) compareServices(was, is *corev1.Service) {
 	same := reconciled(was) == reconciled(is)
 	switch {
 	case same && (reconciled(was) || a.Reason == b.Reason):
-	case contended(a), contended(b):
+	case contended(a), contended(b), e.endless && a.Reason == string(service.Waiting):
 	case a.Reason == b.Reason && a.Reason == string(plan.ReasonNoBackends):
 	case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged):
 		// Here an address tells the network, and the project.

@@ -54,7 +54,9 @@ type explorer struct {
 	setup  controllerSetup
 	place  string // net, vpc or project
 	second bool   // another cluster uses the account, too
-	noTags bool   // the role may not tag
+	// endless means that a job may never end.
+	endless bool
+	noTags  bool // the role may not tag
 	// onePurpose is of a network whose addresses have either load balancer rules or port forwardings.
 	onePurpose bool
 	trace      bool // Events are part of the log
@@ -335,7 +337,7 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 		}
 		res, err = send()
 		if own {
-			e.afterCall(command, res, err)
+			e.afterCall(command, form, res, err)
 		}
 		return err
 	})
@@ -473,6 +475,7 @@ func (e *explorer) ofProcess(s *script.Step) error {
 			return err
 		}
 		f.Caller = "ccm"
+		e.endless = e.endless || f.Kind == simulator.FaultJobNeverEnds
 		e.faults = append(e.faults, e.Inject(f))
 	case "heal":
 		e.heal()
@@ -791,8 +794,7 @@ func (e *explorer) assignNodePorts(s *corev1.Service, again []string) {
 		}
 	}
 	free := int32(30000)
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
+	for _, p := range s.Spec.Ports {
 		renewed := slices.Contains(again, "") || slices.Contains(again, fmt.Sprint(p.Port))
 		switch {
 		case s.Spec.Type == corev1.ServiceTypeClusterIP:

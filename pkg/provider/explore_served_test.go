@@ -200,8 +200,8 @@ func (w *wish) status() {
 
 func (w *wish) internalRules(ip string, now reading) map[int]string {
 	rules, members := map[int]string{}, w.routed()
-	for i := range now.internal {
-		if l := &now.internal[i]; w.owns(l.Name) && l.Address == ip {
+	for _, l := range now.internal {
+		if w.owns(l.Name) && l.Address == ip {
 			rules[l.Port] = fmt.Sprintf("to %d tcp %s %v", l.InstancePort, l.Algorithm, members[l.ID])
 		}
 	}
@@ -262,8 +262,7 @@ func (w *wish) forwarded(a *addressSnapshot) {
 			continue
 		}
 		var sources []netip.Prefix
-		for i := range list {
-			f := &list[i]
+		for _, f := range list {
 			if f.PrivatePort != nodePort || !slices.Contains(w.members, f.VMName) {
 				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort, f.VMName,
 					nodePort, w.members)
@@ -290,8 +289,7 @@ func (w *wish) opened(a *addressSnapshot) {
 	}
 	for _, p := range w.svc.Spec.Ports {
 		var sources []netip.Prefix
-		for i := range a.firewall {
-			f := &a.firewall[i]
+		for _, f := range a.firewall {
 			if strings.EqualFold(f.Protocol, string(p.Protocol)) && f.StartPort <= int(p.Port) && int(p.Port) <= f.EndPort {
 				sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
 			}
@@ -312,8 +310,8 @@ func (w *wish) nowhereElse(ip string, now reading) {
 			}
 		}
 	}
-	for i := range now.internal {
-		if l := &now.internal[i]; w.owns(l.Name) && (l.Address != ip || !w.internal) {
+	for _, l := range now.internal {
+		if w.owns(l.Name) && (l.Address != ip || !w.internal) {
 			w.wrong("address", "it shows %s and has internal load balancer %s at %s", ip, l.Name, l.Address)
 		}
 	}
@@ -331,8 +329,7 @@ func (w *wish) acl(now reading) {
 		}
 	}
 	have := map[string][]netip.Prefix{}
-	for i := range now.acls {
-		x := &now.acls[i]
+	for _, x := range now.acls {
 		_, uid, ours := plan.ACLOwner(x.Reason)
 		if !ours || uid != string(w.svc.UID) || w.protects(x.ID) {
 			continue

@@ -57,8 +57,7 @@ func (p *player) expand(words []string) []string {
 func (p *player) learn() {
 	list, err := p.kube.CoreV1().Services(metav1.NamespaceAll).List(p.t.Context(), metav1.ListOptions{})
 	require.NoError(p.t, err)
-	for i := range list.Items {
-		s := &list.Items[i]
+	for _, s := range list.Items {
 		for _, in := range s.Status.LoadBalancer.Ingress {
 			key := s.Namespace + "/" + s.Name
 			p.vars[key] = cmp.Or(in.IP, p.vars[key])

@@ -5,7 +5,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,18 +24,18 @@ func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 		delete(tags, key)
 	}
 	err := w.setTags(ctx, a.ID, tags)
-	if alreadyTagged(err) {
+	refused, news := w.Role.Learn(w.Project, cmdCreateTags, err)
+	if alreadyTagged(err) || refused && !news { // a role that could tag until now is asked once more
 		return nil
 	}
-	return observe.Permitted(err)
+	return err
 }
 
 // untag deletes tags; a role that may not tag leaves them.
 func (w *Work) untag(ctx context.Context, resource string, ids, keys []string) error {
-	err := w.wait(ctx, "deleteTags", ids, func() (cloudstack.Submitted, error) {
+	return observe.Permitted(w.wait(ctx, "deleteTags", ids, func() (cloudstack.Submitted, error) {
 		return w.API.Client.DeleteTags(ctx, resource, ids, keys)
-	})
-	return observe.Permitted(err)
+	}))
 }
 
 // tagAddress submits the tags that an address lacks.
@@ -172,6 +171,5 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 
 // alreadyTagged reports whether a createTags failed because it was done before.
 func alreadyTagged(err error) bool {
-	e, ok := errors.AsType[*cloudstack.Error](err)
-	return ok && e.Kind == cloudstack.KindJobFailed && strings.Contains(e.Text, "already on")
+	return cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), "already on")
 }

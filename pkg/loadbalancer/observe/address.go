@@ -173,8 +173,7 @@ func item(id, state, protocol string, start, end int, cidrs []string, mark plan.
 			Range: access.Range{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
 			ID:    id, Deleting: state == plan.StateDeleting,
 		},
-		State: state, Mark: mark,
-	}
+		State: state, Mark: mark}
 }
 
 // candidate is an address that may concern the Service.
