@@ -30,11 +30,10 @@ import (
 // noBook is the address book of a cluster without Services.
 type noBook struct{}
 
-func (noBook) Claim(string, string) plan.Claim    { return plan.Claim{} }
-func (noBook) ByUID(string) *plan.Holder          { return nil }
-func (noBook) ByLoadBalancer(string) *plan.Holder { return nil }
-func (noBook) ByName(string, string) *plan.Holder { return nil }
-func (noBook) Reserve(string, plan.Wish) error    { return nil }
+func (noBook) Claim(string, string) plan.Claim           { return plan.Claim{} }
+func (noBook) ByUID(string) *plan.Holder                 { return nil }
+func (noBook) Find(func(*plan.Holder) bool) *plan.Holder { return nil }
+func (noBook) Reserve(string, plan.Wish) error           { return nil }
 
 // reconcile does what the new controller does with every Service, and gives what it did.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {

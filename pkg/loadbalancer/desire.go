@@ -27,11 +27,7 @@ var ErrStale = errors.New("the nodes have to be read again")
 // desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request
 // that is Fresh.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
-	maxAge := time.Duration(0)
-	if t.req.Fresh {
-		maxAge = freshAge
-	}
-	refusal, outside, err := r.desireAt(ctx, t, maxAge)
+	refusal, outside, err := r.desireNow(ctx, t)
 	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
 		return ErrStale
 	}
@@ -67,9 +63,13 @@ func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
 	return plan.ProjectChanged(t.Spec.Project, t.Project)
 }
 
-// desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
-// outside are nodes without a NIC in the network.
-func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *plan.RefusalError, outside []string, err error) {
+// desireNow is desire for one look at the network, whose description is some minutes old at most, and just read for a
+// request that is Fresh. outside are nodes without a NIC in the network.
+func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.RefusalError, outside []string, err error) {
+	maxAge := time.Duration(0)
+	if t.req.Fresh {
+		maxAge = freshAge
+	}
 	// The network of an address of another kind may not offer the kind that is asked for now.
 	current := ""
 	kind := func(rec annotation.AddressRecord) bool { return rec.Internal == t.Spec.Internal }

@@ -93,7 +93,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 	if err == nil {
 		result, err = r.work(ctx, t)
 		result.Notices = t.Notices
-		t.end()
+		t.release()
+		t.mem.actual = t.Actual
 	}
 	if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
 		req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
@@ -210,7 +211,6 @@ func (r *Reconciler) settle(ctx context.Context, t *task) error {
 // served notes what a Service has that wants a load balancer.
 func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result, error) {
 	if r.applies() {
-		t.work.DropLost()
 		if err := t.work.RecordServing(ctx, true); err != nil {
 			return result, err
 		}

@@ -147,12 +147,6 @@ func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	return err
 }
 
-// end ends the task: what is known is remembered.
-func (t *task) end() {
-	t.release()
-	t.mem.actual = t.Actual
-}
-
 // release unlocks the addresses. What was proven while they were locked is proven no longer.
 func (t *task) release() {
 	for _, unlock := range t.unlock {

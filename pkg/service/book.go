@@ -306,19 +306,19 @@ func (b *book) Claim(address, uid string) plan.Claim {
 	return b.claim(address, b.services[types.UID(uid)])
 }
 
-// find returns the Service that is meant, nil without one; of two the one that still exists.
-func (b *book) find(meant func(*entry) bool) (found *plan.Holder) {
+// Find implements plan.Book.
+func (b *book) Find(meant func(*plan.Holder) bool) (found *plan.Holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.services {
-		if meant(e) && (found == nil || found.Leaving) {
+		if meant(&e.Holder) && (found == nil || found.Leaving) {
 			found = new(e.Holder)
 		}
 	}
 	return found
 }
 
-// ByUID implements observe.Book.
+// ByUID implements plan.Book.
 func (b *book) ByUID(uid string) (found *plan.Holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -326,16 +326,6 @@ func (b *book) ByUID(uid string) (found *plan.Holder) {
 		found = new(e.Holder)
 	}
 	return found
-}
-
-// ByLoadBalancer implements observe.Book.
-func (b *book) ByLoadBalancer(name string) *plan.Holder {
-	return b.find(func(e *entry) bool { return plan.LBName(e.UID) == name })
-}
-
-// ByName implements observe.Book.
-func (b *book) ByName(namespace, name string) *plan.Holder {
-	return b.find(func(e *entry) bool { return e.Namespace == namespace && e.Name == name })
 }
 
 // Reserve implements plan.Book.

@@ -226,8 +226,7 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 		c.ServiceChanged(aService("a", "web", versioned("2"), change))
 		assert.Empty(t, holdersOf(b, ip1), name)
 		assert.Nil(t, b.ByUID("web"), name)
-		assert.Nil(t, b.ByName("a", "web"), name)
-		assert.Nil(t, b.ByLoadBalancer(plan.LBName("web")), name)
+		assert.Nil(t, b.Find(func(*plan.Holder) bool { return true }), name)
 	}
 }
 
@@ -267,13 +266,14 @@ func TestFindServices(t *testing.T) {
 	b := bookOf(aService("a", "web", annotated(annotation.ShareWith, "shop")))
 	want := &plan.Holder{UID: "web", Namespace: "a", Name: "web", ShareWith: []string{"shop"}}
 	assert.Equal(t, want, b.ByUID("web"))
-	assert.Equal(t, want, b.ByName("a", "web"))
-	assert.Equal(t, want, b.ByLoadBalancer(plan.LBName("web")))
+	named := func(h *plan.Holder) bool { return h.Name == "web" }
+	assert.Equal(t, want, b.Find(named))
+	assert.Nil(t, b.Find(func(h *plan.Holder) bool { return h.Name == "other" }))
 	assert.Len(t, b.services, 1)
 	successor := aService("a", "web", func(s *corev1.Service) { s.UID = "new" })
 	b.set(newVersion(successor))
 	b.remove("web")
-	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
+	assert.Equal(t, "new", b.Find(named).UID, "the Service of the same name stays")
 }
 
 func TestReservations(t *testing.T) {

@@ -138,14 +138,6 @@ func (w *Work) save(ctx context.Context, unchanged bool) error {
 	return nil
 }
 
-// DropLost drops the records of addresses that the Service has no more.
-func (w *Work) DropLost() {
-	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
-		a := w.Actual.Find(rec.ID)
-		return a == nil || a.Lost
-	})
-}
-
 func (w *Work) record(rec annotation.AddressRecord) {
 	w.drop(rec.ID)
 	w.Records.Addresses = append(w.Records.Addresses, rec)
@@ -160,8 +152,13 @@ func (w *Work) dropPending(jobID string) {
 }
 
 // RecordServing records the address that serves. The record names ports before they are opened and until they are closed;
-// when a plan is done, and no call that opens one can still arrive, only the wanted ones.
+// when a plan is done, and no call that opens one can still arrive, only the wanted ones. Then the Service has no record of
+// an address that it has no more.
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
+	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
+		a := w.Actual.Find(rec.ID)
+		return done && (a == nil || a.Lost)
+	})
 	if target := plan.Target(w.Desired, *w.Actual); target != nil {
 		a := w.Actual.Find(target.ID)
 		opened, forwarded, targets := w.Desired.Opened(), w.Desired.Forwarded(), w.Desired.Targets()

@@ -128,10 +128,10 @@ func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
 		return r.Book.ByUID(uid)
 	}
 	if lb, _, _, _, ok := plan.ParseRuleName(rule); ok {
-		return r.Book.ByLoadBalancer(lb)
+		return r.Book.Find(func(h *plan.Holder) bool { return plan.LBName(h.UID) == lb })
 	}
 	if cluster, namespace, service, ok := plan.ParseLeasewebName(rule); ok && cluster == r.ClusterName {
-		return r.Book.ByName(namespace, service)
+		return r.Book.Find(func(h *plan.Holder) bool { return h.Namespace == namespace && h.Name == service })
 	}
 	return nil
 }

@@ -122,9 +122,8 @@ type Book interface {
 	// Claim is what the book knows of an address, by its Key, for the Service of that UID.
 	Claim(address, uid string) Claim
 	ByUID(uid string) *Holder
-	// ByLoadBalancer finds a Service by the name of its load balancer, see LBName.
-	ByLoadBalancer(name string) *Holder
-	ByName(namespace, name string) *Holder
+	// Find returns the Service that is meant; of two the one that still exists.
+	Find(meant func(*Holder) bool) *Holder
 	// Reserve notes that a Service is about to have what it wishes, unless it may not. It may keep the ports that it has.
 	Reserve(uid string, w Wish) error
 }
