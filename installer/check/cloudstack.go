@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
@@ -229,14 +230,14 @@ func contact(f *Facts) Finding {
 
 // lastSuccess returns when the controller last said of a Service or Node that all is done in CloudStack.
 func (f *Facts) lastSuccess() (at time.Time) {
-	for i := range f.Events {
-		if e := &f.Events[i]; FromCloud(e) && slices.Contains(successes, e.Reason) && EventTime(e).After(at) {
-			at = EventTime(e)
+	for _, e := range f.Events {
+		if FromCloud(&e) && slices.Contains(successes, e.Reason) && EventTime(&e).After(at) {
+			at = EventTime(&e)
 		}
 	}
-	for i := range f.Services {
-		c := readiness(&f.Services[i])
-		if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
+	for _, s := range f.Services {
+		c := service.Ready(&s)
+		if c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
 			at = c.LastTransitionTime.Time
 		}
 	}
@@ -245,10 +246,10 @@ func (f *Facts) lastSuccess() (at time.Time) {
 
 // lastContact returns the failed call that no success follows.
 func lastContact(lines []podlog.Line) (failed *podlog.Line) {
-	for i := range lines {
-		switch l := &lines[i]; {
+	for _, l := range lines {
+		switch {
 		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Values["err"], l.Message)):
-			failed = l
+			failed = &l
 		case slices.Contains([]string{contactMade, contactAgain, configUsed}, l.Message):
 			failed = nil
 		}

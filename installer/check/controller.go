@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // manyRestarts is how often a container may have restarted before a check mentions it.
@@ -82,17 +83,16 @@ const leaseGrace = 15 * time.Second
 func leader(f *Facts) Finding {
 	var fresh, stale Objects
 	var holds *coordinationv1.Lease
-	for i := range f.Leases {
-		l := &f.Leases[i]
-		if !IsElection(l) {
+	for _, l := range f.Leases {
+		if !IsElection(&l) {
 			continue
 		}
 		age := f.At.Sub(l.Spec.RenewTime.Time)
 		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
-		if Stale(l, f.At) {
+		if Stale(&l, f.At) {
 			stale = append(stale, o)
 		} else {
-			fresh, holds = append(fresh, o), l
+			fresh, holds = append(fresh, o), &l
 		}
 	}
 	switch {
@@ -158,14 +158,22 @@ func otherControllers(f *Facts) Finding {
 // rivals are those beside the controller of the release, or of the chart that is about to be applied.
 func (f *Facts) rivals() []family.Rival {
 	e := family.Evidence{
-		At: f.At, Release: f.Release, Namespace: f.Namespace, Words: f.Words(),
+		At: f.At, Release: f.Release, Namespace: f.Namespace, Words: f.started(),
 		Workloads: f.Workloads, Pods: f.SystemPods, Nodes: f.Nodes, Services: f.Services, Leases: f.Leases,
-	}
-	if f.Manifest != "" {
-		e.Words = family.ArgumentsOfChart(f.Manifest)
 	}
 	return e.Rivals()
 }
+
+// started returns the words with which the release's controller is, or is about to be, started.
+func (f *Facts) started() []string {
+	if f.Manifest != "" {
+		return family.ArgumentsOfChart(f.Manifest)
+	}
+	return f.Words()
+}
+
+// Classes are those of the Services that the controller serves, or is about to serve.
+func (f *Facts) Classes() service.Classes { return family.ClassesOf(f.started()) }
 
 func answers(f *Facts) Finding {
 	if len(f.Answers) == 0 {
@@ -373,13 +381,12 @@ var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedL
 
 func openErrors(f *Facts) Finding {
 	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
-	for i := range f.Events {
-		e := &f.Events[i]
-		open := e.Type == corev1.EventTypeWarning && f.At.Sub(EventTime(e)) <= eventWindow && FromCloud(e) && !f.over(e)
+	for _, e := range f.Events {
+		open := e.Type == corev1.EventTypeWarning && f.At.Sub(EventTime(&e)) <= eventWindow && FromCloud(&e) && !f.over(&e)
 		if open || slices.Contains(successes, e.Reason) {
 			key := corev1.ObjectReference{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-			if was := last[key]; was == nil || cmp.Or(EventTime(e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
-				last[key] = e
+			if was := last[key]; was == nil || cmp.Or(EventTime(&e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
+				last[key] = &e
 			}
 		}
 	}
@@ -406,13 +413,13 @@ func (f *Facts) over(e *corev1.Event) bool {
 		if s == nil {
 			return true
 		}
-		c := readiness(s)
+		c := service.Ready(s)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
 		// What the controller would still say is in its plan.
 		p := f.Planned[key(s)]
 		silent := p != nil && p.Error == "" && p.Refusal == nil && len(p.Actions) == 0 &&
 			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
-		return c != nil && c.Status == "True" && (repaired || silent || !EventTime(e).After(c.LastTransitionTime.Time))
+		return c.Status == "True" && (repaired || silent || !EventTime(e).After(c.LastTransitionTime.Time))
 	}
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		n := Find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })

@@ -107,12 +107,11 @@ func leaks(f *Facts) Finding {
 		return Skipf("there is no release")
 	}
 	var objects Objects
-	for i := range f.Records {
-		r := &f.Records[i]
+	for _, r := range f.Records {
 		values, _ := json.Marshal(r.Values)
 		text := strings.Join(append(slices.Clone(r.Tests), r.Manifest, r.Notes, string(values)), "\n")
 		if credentialLine.MatchString(text) || report.Mask(text, f.Config.APIKey, f.Config.SecretKey) != text {
-			objects.addf("Secret", recordOf(r), "revision %d holds credentials", r.Revision)
+			objects.addf("Secret", recordOf(&r), "revision %d holds credentials", r.Revision)
 		}
 	}
 	return Passf("%s searched", count(len(f.Records), "revision")).Unless(objects, "record", "%s of Helm with credentials").

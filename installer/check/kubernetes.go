@@ -95,8 +95,8 @@ const (
 
 func clocks(f *Facts) Finding {
 	renewed := map[string]time.Time{}
-	for i := range f.Heartbeats {
-		renewed[f.Heartbeats[i].Name] = ptr.Deref(f.Heartbeats[i].Spec.RenewTime, metav1.MicroTime{}).Time
+	for _, l := range f.Heartbeats {
+		renewed[l.Name] = ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
 	}
 	judged := 0
 	off := about("Node", f.Nodes, func(n *corev1.Node) string {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	acquired "github.com/csccm/csccm/installer/cloud/addresses"
@@ -32,9 +30,8 @@ func (f *Facts) RulePlan() lbrules.Plan {
 func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
 	var out Objects
 	p := f.RulePlan()
-	for i := range p.Items {
-		it := &p.Items[i]
-		if text := say(it); text != "" {
+	for _, it := range p.Items {
+		if text := say(&it); text != "" {
 			out.addf("LoadBalancerRule", it.Name, "%s:%d, %s", it.PublicIP, it.Port, text)
 		}
 	}
@@ -84,27 +81,26 @@ func unowned(f *Facts) Finding {
 			others.Insert(address)
 		}
 	}
-	for i := range f.AllRules {
-		carries(f.AllRules[i].PublicIPID, orphans.Has(f.AllRules[i].ID))
+	for _, r := range f.AllRules {
+		carries(r.PublicIPID, orphans.Has(r.ID))
 	}
-	for i := range f.Forwards {
-		carries(f.Forwards[i].PublicIPID, f.ofDeletedService(f.Forwards[i].Tags))
+	for _, p := range f.Forwards {
+		carries(p.PublicIPID, f.ofDeletedService(p.Tags))
 	}
 
 	var unused, staying Objects
 	release, adopt := "", ""
 	var untag []string // ids
-	for i := range f.Addresses {
-		a := &f.Addresses[i]
+	for _, a := range f.Addresses {
 		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.ID) || a.SourceNAT || a.StaticNAT
-		user := Find(f.Services, func(s *corev1.Service) bool { return uses(s, a) })
+		user := Find(f.Services, func(s *corev1.Service) bool { return uses(s, &a) })
 		why := ""
 		switch {
 		case a.State != "" && a.State != plan.StateAllocated: // it is on its way, or going
 		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
 		case user == nil && f.ofDeletedService(a.Tags):
 			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)
-		case user != nil && f.leaves(user, a):
+		case user != nil && f.leaves(user, &a):
 			adopt += " " + key(user)
 			if f.ofDeletedService(a.Tags) {
 				untag = append(untag, a.ID)
@@ -114,7 +110,7 @@ func unowned(f *Facts) Finding {
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
 		case gone.Has(a.ID):
 			why = "only rules of Services that are gone are on it"
-		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(a): // nobody has tagged it to keep it
+		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(&a): // nobody has tagged it to keep it
 			why = "nothing is on it"
 		}
 		if why == "" {
@@ -212,15 +208,15 @@ func services(f *Facts) Finding {
 	var objects, waiting Objects
 	var remedies []string
 	checked, trusted := 0, 0
-	for _, s := range Balanced(f.Services) {
+	for _, s := range Balanced(f.Services, f.started()) {
 		name := key(s)
 		p := f.Planned[name]
-		c := readiness(s)
+		c := service.Ready(s)
 		since := s.CreationTimestamp.Time
-		if c != nil && c.LastTransitionTime.After(since) {
+		if c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
 		}
-		failed := c != nil && c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
+		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
 		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
 			waiting.aboutf("Service", s,
 				"is being worked on since %s; it is judged in %s", age.Round(time.Second), (patience - age).Round(time.Second))
@@ -266,12 +262,7 @@ func (f *Facts) until(next time.Time) string {
 
 // Settled reports whether the controller says that a Service has all that it asks for.
 func Settled(s *corev1.Service) bool {
-	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
-}
-
-// readiness returns what the controller says of a Service; nil before it has said anything.
-func readiness(s *corev1.Service) *metav1.Condition {
-	return apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+	return service.Ready(s).Status == "True"
 }
 
 // maxActions is how many actions of a Service are named.
@@ -286,9 +277,9 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 		case p.Error != "":
 			return []string{"cannot be compared: " + OneLine(p.Error)}
 		}
-		for i := range p.Actions {
+		for _, a := range p.Actions {
 			// A tag only notes whose something is: the Service works without it.
-			if a := &p.Actions[i]; !a.Held && !strings.HasPrefix(a.Kind, "tag-") {
+			if !a.Held && !strings.HasPrefix(a.Kind, "tag-") {
 				out = append(out, "would "+a.Label())
 			}
 		}
@@ -296,7 +287,7 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 	}
 	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
 		out = append(out, fmt.Sprintf("has no address since %s", f.ago(s.CreationTimestamp.Time)))
-		if c := readiness(s); c != nil && !Settled(s) {
+		if c := service.Ready(s); c.Type != "" && !Settled(s) {
 			out = append(out, c.Reason+": "+OneLine(c.Message))
 		}
 	}
@@ -306,9 +297,8 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 // NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
 func NextTries(logs []Log) map[string]time.Time {
 	said, out := map[string]time.Time{}, map[string]time.Time{}
-	for i := range logs {
-		for j := range logs[i].Lines {
-			l := &logs[i].Lines[j]
+	for _, log := range logs {
+		for _, l := range log.Lines {
 			name := l.Values["service"]
 			wait, err := time.ParseDuration(l.Values["in"])
 			if err == nil && name != "" && !l.At.Before(said[name]) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -68,14 +69,14 @@ func policy(f *Facts) Finding {
 // shared goes by the Services' status and by the rules. It decides as the controller does whose an address is.
 func shared(f *Facts) Finding {
 	addresses, ruled, users := map[string]plan.Address{}, map[string]sets.Set[string]{}, map[string][]plan.Holder{}
-	for i := range f.Addresses {
-		tags := f.Addresses[i].Tags
-		addresses[f.Addresses[i].Address] = plan.Address{TaggedUID: tags[plan.TagServiceUID], TaggedService: tags[plan.TagService], Keeper: tags[plan.TagKeptBy]}
+	for _, a := range f.Addresses {
+		tags := a.Tags
+		addresses[a.Address] = plan.Address{TaggedUID: tags[plan.TagServiceUID], TaggedService: tags[plan.TagService], Keeper: tags[plan.TagKeptBy]}
 	}
 	for _, it := range f.RulePlan().Items {
 		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
 	}
-	byAge := Balanced(f.Services)
+	byAge := Balanced(f.Services, f.started())
 	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, s := range byAge {
 		spec, _ := annotation.Parse(s) // what else is wrong with the Service does not matter here
@@ -224,7 +225,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	var out []Refusal
 	ruled := f.ruledAddresses()
 	kept, ports, held := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
-	byAge := Balanced(f.Services)
+	byAge := Balanced(f.Services, f.started())
 	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, svc := range byAge {
 		ns := tenancy.Namespace{Name: svc.Namespace, Labels: f.Namespaces[svc.Namespace]}
@@ -269,13 +270,13 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	return out
 }
 
-// Balanced returns the Services that the controller serves, sorted by name.
-func Balanced(services []corev1.Service) []*corev1.Service {
+// Balanced returns the Services that a controller serves which is started with these words, sorted by name.
+func Balanced(services []corev1.Service, words []string) []*corev1.Service {
+	classes := family.ClassesOf(words)
 	var out []*corev1.Service
-	for i := range services {
-		s := &services[i]
-		if s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil {
-			out = append(out, s)
+	for _, s := range services {
+		if classes.Wants(&s) {
+			out = append(out, &s)
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Service) int { return cmp.Compare(key(a), key(b)) })
@@ -287,9 +288,9 @@ func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 // Ingress returns the addresses that the Service shows.
 func Ingress(svc *corev1.Service) []string {
 	var out []string
-	for i := range svc.Status.LoadBalancer.Ingress {
-		if ip := svc.Status.LoadBalancer.Ingress[i].IP; ip != "" {
-			out = append(out, ip)
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if in.IP != "" {
+			out = append(out, in.IP)
 		}
 	}
 	return out
@@ -309,8 +310,7 @@ func (f *Facts) ruledAddresses() map[string]string {
 		}
 	}
 	out := map[string]string{}
-	for i := range f.Addresses {
-		a := &f.Addresses[i]
+	for _, a := range f.Addresses {
 		acquired := a.Tags[plan.TagAllocatedBy] == plan.ManagedBy && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster])
 		switch {
 		case a.SourceNAT:

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -63,11 +62,11 @@ func (b *builder) services() {
 func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	name := svc.Namespace + "/" + svc.Name
 	served := len(svc.Status.LoadBalancer.Ingress) > 0
-	ready := apimeta.FindStatusCondition(svc.Status.Conditions, service.ConditionReady)
+	ready := service.Ready(svc)
 	switch {
 	case svc.DeletionTimestamp != nil:
 		worsen(o, model.HealthPending, "the Service is being deleted")
-	case ready != nil && ready.Status == metav1.ConditionFalse:
+	case ready.Status == metav1.ConditionFalse:
 		worsen(o, model.HealthError, ready.Reason+": "+ready.Message)
 	case !served:
 		worsen(o, model.HealthPending, "the Service has no address yet")

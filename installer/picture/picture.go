@@ -22,7 +22,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -260,12 +259,13 @@ func newBuilder(p *Page) *builder {
 		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
 	for _, svc := range p.Services {
-		if !service.Handles(&svc) {
+		if !p.Classes().Handles(&svc) {
 			continue
 		}
-		id := serviceID(svc.Namespace + "/" + svc.Name)
+		name := svc.Namespace + "/" + svc.Name
+		id := serviceID(name)
 		b.handled = append(b.handled, &svc)
-		b.owners[svc.Namespace+"/"+svc.Name] = id
+		b.owners[name] = id
 		if svc.UID != "" {
 			b.owners[string(svc.UID)], b.owners[lbplan.LBName(string(svc.UID))] = id, id
 		}

@@ -49,6 +49,8 @@ type Settings struct {
 	Policy    string `json:"policy"`
 	// From names the source of the settings.
 	From string `json:"from"`
+	// Classes are those of the Services that the controller serves.
+	Classes service.Classes `json:"-"`
 }
 
 // Service is the plan for one Service.
@@ -171,17 +173,18 @@ func Select(names []string) (Selection, error) {
 	return names, nil
 }
 
-// Of returns the selected Services that the controller handles, sorted by namespace and name.
-func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
+// Of returns the selected Services that a controller of these classes handles, sorted by namespace and name.
+func (s Selection) Of(all []corev1.Service, classes service.Classes) ([]*corev1.Service, error) {
 	var concerned []*corev1.Service
 	missing := sets.New(s...)
 	for _, svc := range all {
 		name := svc.Namespace + "/" + svc.Name
 		named := missing.Has(name)
+		handled := classes.Handles(&svc)
 		switch {
-		case !service.Handles(&svc) && named:
-			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or it has a loadBalancerClass", name)
-		case service.Handles(&svc) && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
+		case !handled && named:
+			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or its loadBalancerClass is not one that the controller serves", name)
+		case handled && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
 			concerned = append(concerned, &svc)
 		}
 		missing.Delete(name)
@@ -211,7 +214,7 @@ func PreviewerOf(
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, From: from}, nil
+	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, From: from, Classes: options.LBClasses}, nil
 }
 
 // OfCluster makes the plan of a cluster's controller for the selected Services; see PreviewerOf.
@@ -231,7 +234,7 @@ func OfCluster(ctx context.Context, c *cluster.Cluster, cs *access.Cloud, releas
 	if err != nil {
 		return nil, err
 	}
-	services, err := selected.Of(all)
+	services, err := selected.Of(all, settings.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -251,10 +254,10 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 	}
 	for _, w := range all {
 		for c := range w.Pod.Containers {
-			args := slices.Concat(w.Pod.Containers[c].Command, w.Pod.Containers[c].Args)
-			if slices.ContainsFunc(args, func(a string) bool {
-				return strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=")
-			}) {
+			args := cluster.Arguments(&w.Pod.Containers[c])
+			_, named := cluster.Argument(args, "cloud-provider")
+			_, configured := cluster.Argument(args, "cloud-config")
+			if named || configured {
 				o = provider.DefaultOptions()
 				flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
 				flags.ParseErrorsAllowlist.UnknownFlags = true // the other ones of the cloud-provider framework

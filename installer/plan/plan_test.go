@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -82,7 +83,7 @@ func makePlan(t *testing.T, settings Settings, names []string, all ...corev1.Ser
 	if err != nil {
 		return nil, err
 	}
-	services, err := selected.Of(all)
+	services, err := selected.Of(all, service.Classes{})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func TestOf(t *testing.T) {
 		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
 		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
 		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is not LoadBalancer"},
-		"of another balancer": {names: []string{"apps/classy"}, err: "it has a loadBalancerClass"},
+		"of another balancer": {names: []string{"apps/classy"}, err: "its loadBalancerClass is not one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

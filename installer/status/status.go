@@ -232,9 +232,8 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 
 func (s *Status) services(f *check.Facts, problems map[string][]string) {
 	s.Services = Services{Items: []Service{}}
-	for i := range f.Services {
-		v := &f.Services[i]
-		if v.Spec.Type != corev1.ServiceTypeLoadBalancer || v.Spec.LoadBalancerClass != nil {
+	for _, v := range f.Services {
+		if v.Spec.Type != corev1.ServiceTypeLoadBalancer || !f.Classes().Handles(&v) {
 			continue
 		}
 		it := Service{
@@ -390,8 +389,7 @@ func (v *view) nodeTable() report.Table {
 	if v.unread(check.VMs) {
 		noVM = "?"
 	}
-	for i := range v.Nodes.Items {
-		n := &v.Nodes.Items[i]
+	for _, n := range v.Nodes.Items {
 		state := "Ready"
 		if !n.Ready {
 			state = "NotReady"
@@ -406,8 +404,7 @@ func (v *view) nodeTable() report.Table {
 
 func (v *view) serviceTable() report.Table {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "CHECKS", "AGE", "PORTS"}}
-	for i := range v.Services.Items {
-		x := &v.Services.Items[i]
+	for _, x := range v.Services.Items {
 		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.codes(x.Problems),
 			duration.HumanDuration(time.Duration(x.AgeSeconds*float64(time.Second))), strings.Join(x.Ports, ","))
 	}
@@ -460,10 +457,9 @@ func join(parts ...string) string {
 
 // leader returns the lease of a cloud controller manager that was renewed last; nil without one.
 func leader(f *check.Facts) (newest *coordinationv1.Lease) {
-	for i := range f.Leases {
-		l := &f.Leases[i]
-		if check.IsElection(l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {
-			newest = l
+	for _, l := range f.Leases {
+		if check.IsElection(&l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			newest = &l
 		}
 	}
 	return newest

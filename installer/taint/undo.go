@@ -85,8 +85,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 	}
 	out := e.NewPlan()
 	op := engine.Operation{Name: "taint-undo", Plan: out, Question: prompt.Question{Message: "Set the labels of these nodes back"}}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
+	for _, n := range nodes.Items {
 		if n.Annotations[BeforeAnnotation] == "" {
 			continue
 		}

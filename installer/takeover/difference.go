@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/kube/family"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -196,6 +197,7 @@ func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 	}
 	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
 		d.API.Reader = renamed{d.API.Reader, &c.rules}
+		d.Classes = family.ClassesOf(f.Own.Words)
 		if !f.Own.Installed { // csccm install plans its policy
 			d.Tenancy = tenancy.Policy{}
 		}

@@ -240,7 +240,7 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	}
 	p.Steps, p.clusterIDs = c.rules.Steps, append([]string{c.clusterID}, t.Cloud.Config.FormerClusterIDs...)
 	p.Addresses = p.openAddresses(f.Cloud, f.Services, &c.rules)
-	for _, svc := range check.Balanced(f.Services) {
+	for _, svc := range check.Balanced(f.Services, f.Own.Words) {
 		s, err := c.service(ctx, svc, Named(t.Pin, svc.Namespace+"/"+svc.Name))
 		if err != nil {
 			return fmt.Errorf("plan Service %s: %w", s.Service, err)
@@ -256,7 +256,7 @@ func (p *Plan) openAddresses(cloud *addresses.Facts, services []corev1.Service, 
 	f := &addresses.Facts{
 		ClusterIDs: p.clusterIDs, Services: services, Addresses: cloud.Addresses, Rules: renamedRules(cloud.Rules, names), Forwards: cloud.Forwards,
 	}
-	return slices.DeleteFunc(addresses.MakePlan(f, check.Balanced(services), true), func(it addresses.Item) bool {
+	return slices.DeleteFunc(addresses.MakePlan(f, check.Balanced(services, p.Own.Words), true), func(it addresses.Item) bool {
 		return it.Address == "" || it.Verdict == addresses.Done
 	})
 }

@@ -58,10 +58,10 @@ const variables = `  variables:
 // A Service that was wrong before can still be edited, as long as it was a load balancer of ours before.
 const annotationsHead = `  matchConditions:
     - name: load-balancer
-      expression: "has(object.spec.type) && object.spec.type == 'LoadBalancer' && !has(object.spec.loadBalancerClass)"
+      expression: "has(object.spec.type) && object.spec.type == 'LoadBalancer' && (has(object.spec.loadBalancerClass) ? object.spec.loadBalancerClass : '') in {{ include "cloudstack-ccm.classes" . }}"
 ` + variables + `    # An annotation of a Service that was no load balancer was not checked when it was written.
     - name: becomes
-      expression: "oldObject == null || !has(oldObject.spec.type) || oldObject.spec.type != 'LoadBalancer' || has(oldObject.spec.loadBalancerClass)"
+      expression: "oldObject == null || !has(oldObject.spec.type) || oldObject.spec.type != 'LoadBalancer' || !((has(oldObject.spec.loadBalancerClass) ? oldObject.spec.loadBalancerClass : '') in {{ include "cloudstack-ccm.classes" . }})"
     - name: changed
       expression: %s
     # Only load balancer rules have a limit of source ranges: not port forwardings, and not the network ACL of an internal load balancer.

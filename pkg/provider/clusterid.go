@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // commonClusterID is the framework's default for --cluster-name, which says nothing about a cluster.
@@ -30,10 +31,7 @@ func ClusterID(flag, config, clusterName, kubeSystemUID string) string {
 }
 
 func (p *Provider) uid() string {
-	if uid := p.clusterUID.Load(); uid != nil {
-		return *uid
-	}
-	return ""
+	return ptr.Deref(p.clusterUID.Load(), "")
 }
 
 // clusterID is the id of the cluster in tags; empty while nothing but the UID can tell it, and that was not read yet.
@@ -56,8 +54,7 @@ func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface
 	if err != nil {
 		return fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w (allow it, or set --cluster-id)", metav1.NamespaceSystem, err)
 	}
-	uid := string(ns.UID)
-	p.clusterUID.Store(&uid)
+	p.clusterUID.Store(new(string(ns.UID)))
 	return nil
 }
 
@@ -84,7 +81,7 @@ func (p *Provider) checkClusterID() error {
 	switch {
 	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, odd):
 		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the cloud-config, or --cluster-name)", id, maxClusterID)
-	case p.options.CleanOrphans && (p.options.ClusterID == commonClusterID || p.config.ClusterID == commonClusterID):
+	case p.options.CleanOrphans && cmp.Or(p.options.ClusterID, p.config.ClusterID) == commonClusterID:
 		return fmt.Errorf("--clean-orphans: the cluster id is %q, which other clusters may have too, and what another one made in this account or project would be removed: give the cluster a name of its own with --cluster-id or cluster-id in the cloud-config, or none", commonClusterID)
 	}
 	return nil

@@ -951,7 +951,7 @@ func (e *explorer) plansNothing() {
 	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.setup.config["lb-mode"]}, o, client, e.kube)
 	require.NoError(e.t, err)
 	for _, s := range e.list() {
-		if !service.Handles(s) || !isReady(s) {
+		if !(service.Classes{}).Handles(s) || !isReady(s) {
 			continue
 		}
 		p, err := previewer.Round(time.Time{}).Service(e.t.Context(), s, nodes)

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/node/failover"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -35,6 +38,7 @@ type Options struct {
 	ManageNetworkACLs  bool
 	DirectSuspectAfter time.Duration
 	LBMode             string
+	LBClasses          service.Classes
 	CleanOrphans       bool
 	Tenancy            string
 	DeletionGuard      node.DeletionLimit
@@ -94,6 +98,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
 	fs.StringVar(&o.LBMode, "load-balancer-mode", o.LBMode,
 		"How Services without the annotation "+annotation.Mode+" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the cloud-config, then auto.")
+	fs.StringVar(&o.LBClasses.Own, "load-balancer-class", o.LBClasses.Own,
+		"Serve the Services whose spec.loadBalancerClass is this, such as example.com/cloudstack. Empty: those without a class.")
+	fs.BoolVar(&o.LBClasses.Classless, "load-balancer-classless", o.LBClasses.Classless,
+		"Serve Services without a class beside those of --load-balancer-class.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
 		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
 	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
@@ -154,10 +162,10 @@ func (o *Options) parse() (s settings, err error) {
 	check("node-external-cidrs", err)
 	s.metadata.Labels, err = node.ParseExtraLabels(o.Nodes.Labels, o.Nodes.LabelTagPrefix)
 	check("node-labels", err)
-	if s.tenancy, err = tenancy.Default(), nil; o.Tenancy != "" {
+	if s.tenancy = tenancy.Default(); o.Tenancy != "" {
 		s.tenancy, err = tenancy.Parse([]byte(o.Tenancy))
+		check("tenancy", err)
 	}
-	check("tenancy", err)
 	s.outOfService, err = node.ParseOutOfService(o.OutOfService)
 	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
@@ -172,8 +180,11 @@ func (o *Options) parse() (s settings, err error) {
 	if o.LBMode != "" && !slices.Contains(annotation.Modes(), o.LBMode) {
 		check("load-balancer-mode", fmt.Errorf("%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", ")))
 	}
-	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
-		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", o.DeletionGuard.Percent))
+	if problems := validation.IsQualifiedName(cmp.Or(o.LBClasses.Own, "none")); len(problems) > 0 {
+		check("load-balancer-class", fmt.Errorf("%q is no class of Services: %s", o.LBClasses.Own, problems[0]))
+	}
+	if percent := o.DeletionGuard.Percent; percent < 0 || percent > 100 {
+		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", percent))
 	}
 	if o.DeletionGuard.Window < 0 {
 		check("node-deletion-window", fmt.Errorf("%s is negative", o.DeletionGuard.Window))

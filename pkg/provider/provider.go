@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,11 +42,6 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
-)
-
-var (
-	errNoNodes    = errors.New("the list of Nodes is not loaded yet")
-	errNoServices = errors.New("the list of Services is not loaded yet")
 )
 
 const (
@@ -83,10 +77,7 @@ type Provider struct {
 	serviceCache atomic.Pointer[cache.SharedIndexInformer]
 }
 
-var (
-	_ cloudprovider.Interface    = (*Provider)(nil)
-	_ cloudprovider.InformerUser = (*Provider)(nil)
-)
+var _ cloudprovider.InformerUser = (*Provider)(nil)
 
 // Register makes the provider known to the framework under Name and Alias. The options are read when the
 // framework asks for the provider, after flags are parsed.
@@ -117,13 +108,12 @@ func Register(o *Options) {
 // New makes a provider. It makes no API call: a CloudStack that is down does not keep it from starting.
 func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) (*Provider, error) {
 	cfg.CABundle = o.CABundle
-	if o.WriteGate != nil {
-		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
-	}
-	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
-	silence := &outage{clock: o.Clock, over: logOutage, begun: make(chan struct{}, 1)}
-	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver(silence.observe))
-	watched = append(watched, cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }))
+	clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
+	silence := &outage{over: logOutage, begun: make(chan struct{}, 1)}
+	watched := append(slices.Clip(clientOptions),
+		cloudstack.WithObserver(silence.observe),
+		cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }),
+	)
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
 		return nil, err
@@ -135,13 +125,14 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err := p.checkClusterID(); err != nil {
 		return nil, err
 	}
-	p.client, p.clientOptions, p.outage = client, clientOptions, silence
+	silence.clock = p.options.Clock
+	p.clientOptions, p.outage = clientOptions, silence
 	p.use(cfg)
 	return p, nil
 }
 
 // assemble makes the parts that Nodes need.
-func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, error) {
+func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Provider, error) {
 	settings, err := o.parse()
 	if err != nil {
 		return nil, err
@@ -152,7 +143,8 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 		config:  cfg,
 		options: o,
 		tenancy: settings.tenancy,
-		inventory: inventory.New(api, inventory.Options{
+		client:  client,
+		inventory: inventory.New(client, inventory.Options{
 			ProjectID:      cfg.ProjectID,
 			Zone:           cfg.Zone,
 			NodeVMs:        cfg.NodeVMs,
@@ -190,13 +182,13 @@ func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilde
 func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	p.kube = kube
-	p.services = service.New(p.serviceDeps(kube, newRecorder(kube, stop, serviceComponent)))
+	p.services = service.New(p.serviceDeps(kube, newRecorder(ctx, kube, serviceComponent)))
 	context.AfterFunc(ctx, p.services.Stop) // also where StartServices is not called
 	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(slices.Concat(p.services.Metrics(), p.instances.Metrics(), []prometheus.Collector{p.inventory})...)
+		p.options.RegisterMetrics(append(slices.Concat(p.services.Metrics(), p.instances.Metrics()), p.inventory)...)
 	}
 	go p.contact(ctx)
-	p.instances.Start(ctx, kube, newRecorder(kube, stop, component))
+	p.instances.Start(ctx, kube, newRecorder(ctx, kube, component))
 	if p.options.RegisterCluster != "" {
 		go func() {
 			if p.awaitClusterUID(ctx, kube) {
@@ -209,17 +201,12 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 // StartServices runs the controller of Services, in place of Kubernetes' own. It is called after Initialize, and before the
 // informers of the factory start.
 func (p *Provider) StartServices(ctx context.Context, factory informers.SharedInformerFactory, workers int) error {
-	informer, nodes := factory.Core().V1().Services().Informer(), factory.Core().V1().Nodes().Informer()
-	if err := informer.SetTransform(service.Cached); err != nil {
-		return err
-	}
+	informer := factory.Core().V1().Services().Informer()
 	p.serviceCache.Store(&informer)
-	seen, err := informer.AddEventHandler(p.services.ServiceHandler())
-	if err != nil {
-		return err
-	}
-	seenNodes, err := nodes.AddEventHandler(p.services.NodeHandler())
-	if err != nil {
+	err := informer.SetTransform(service.Cached)
+	seen, err1 := informer.AddEventHandler(p.services.ServiceHandler())
+	seenNodes, err2 := factory.Core().V1().Nodes().Informer().AddEventHandler(p.services.NodeHandler())
+	if err := errors.Join(err, err1, err2); err != nil {
 		return err
 	}
 	go func() {
@@ -234,7 +221,7 @@ func (p *Provider) StartServices(ctx context.Context, factory informers.SharedIn
 func (p *Provider) allServices() ([]*corev1.Service, error) {
 	informer := p.serviceCache.Load()
 	if informer == nil || !(*informer).HasSynced() {
-		return nil, errNoServices
+		return nil, errors.New("the list of Services is not loaded yet")
 	}
 	return corelisters.NewServiceLister((*informer).GetIndexer()).List(labels.Everything())
 }
@@ -272,6 +259,7 @@ func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recor
 		SuspectAfter: p.options.DirectSuspectAfter,
 		Probe:        p.options.ProbeKubelet,
 		Tenancy:      p.tenancy,
+		Classes:      p.options.LBClasses,
 		Clock:        p.options.Clock,
 	}
 }
@@ -291,26 +279,25 @@ func NewPreviewer(
 	if err != nil {
 		return nil, err
 	}
-	p.client = client
 	if err := p.readClusterUID(ctx, kube); err != nil {
 		return nil, err
 	}
 	deps := p.serviceDeps(kube, nil)
-	for _, c := range change {
-		c(&deps)
-	}
-	return service.NewPreviewer(deps, func(ctx context.Context) ([]*corev1.Service, error) {
+	deps.Services = func() (out []*corev1.Service, err error) {
 		// What the API server has in memory will do.
 		list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return nil, fmt.Errorf("list Services: %w", err)
 		}
-		out := make([]*corev1.Service, 0, len(list.Items))
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
 		}
 		return out, nil
-	}), nil
+	}
+	for _, c := range change {
+		c(&deps)
+	}
+	return service.NewPreviewer(deps), nil
 }
 
 // inventoryOf is the inventory of a project that a Service names.
@@ -318,8 +305,8 @@ func (p *Provider) inventoryOf(project string) *inventory.Inventory {
 	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
 }
 
-func newRecorder(kube kubernetes.Interface, stop <-chan struct{}, component string) record.EventRecorder {
-	broadcaster := record.NewBroadcaster(record.WithContext(wait.ContextForChannel(stop)))
+func newRecorder(ctx context.Context, kube kubernetes.Interface, component string) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartStructuredLogging(0)
 	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
@@ -339,7 +326,7 @@ func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 func (p *Provider) nodes() ([]*corev1.Node, error) {
 	c := p.nodeCache.Load()
 	if c == nil || !(*c).Informer().HasSynced() {
-		return nil, errNoNodes
+		return nil, errors.New("the list of Nodes is not loaded yet")
 	}
 	return (*c).Lister().List(labels.Everything())
 }

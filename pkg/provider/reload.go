@@ -5,6 +5,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -104,9 +105,7 @@ func (r *reloader) look(ctx context.Context) {
 		cfg = r.provider.config
 	}
 	now, err := r.digestOf(text, cfg)
-	switch {
-	case parseErr != nil:
-		r.fail(now, reloadInvalid, parseErr)
+	switch err := cmp.Or(parseErr, err); {
 	case err != nil:
 		r.fail(now, reloadInvalid, err)
 	case now == r.inUse:

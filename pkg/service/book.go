@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -116,7 +115,7 @@ func (b *book) set(v *version) (admitted []string) {
 		b.services[svc.UID] = e
 	}
 	admitted = slices.DeleteFunc(slices.Clone(shareWith), func(n string) bool { return slices.Contains(e.ShareWith, n) })
-	e.ShareWith, e.Leaving = shareWith, !wants(svc)
+	e.ShareWith, e.Leaving = shareWith, !v.wants
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
 			e.acquiring = time.Time{} // it has been acquired, and counts as an address from now on
@@ -140,8 +139,8 @@ func (b *book) set(v *version) (admitted []string) {
 
 // refusedAt returns when a Service was refused an address, by its status; the zero time if it was not.
 func refusedAt(svc *corev1.Service) time.Time {
-	ready := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionFalse ||
+	ready := Ready(svc)
+	if ready.Status != metav1.ConditionFalse ||
 		ready.Reason != string(plan.ReasonNotAllowed) && ready.Reason != string(plan.ReasonAddressUnavailable) {
 		return time.Time{}
 	}
@@ -203,8 +202,8 @@ func usesOf(v *version) map[string]use {
 	for _, ip := range v.statusIPs {
 		shows(ip)
 	}
-	c := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress)
-	if c != nil && c.Status == metav1.ConditionTrue {
+	c := conditionOf(svc, ConditionAddress)
+	if c.Status == metav1.ConditionTrue {
 		shows(c.Message)
 	}
 	for i := range records.Addresses {
@@ -217,33 +216,34 @@ func usesOf(v *version) map[string]use {
 	return uses
 }
 
-// leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
-func (b *book) leave(uid types.UID) {
+// with calls f with the entry of a Service, if the book has it.
+func (b *book) with(uid types.UID, f func(*entry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.services[uid]; e != nil {
-		e.Leaving = true
+		f(e)
 	}
+}
+
+// leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
+func (b *book) leave(uid types.UID) {
+	b.with(uid, func(e *entry) { e.Leaving = true })
 }
 
 // remove deletes a Service from the book.
 func (b *book) remove(uid types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.services[uid]; e != nil {
+	b.with(uid, func(e *entry) {
 		delete(b.services, uid)
 		b.left(e.Namespace, e.uses, nil)
-	}
+	})
 }
 
 // settle ends the reservations of a Service: its status and records say what it has.
 func (b *book) settle(uid types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.services[uid]; e != nil {
+	b.with(uid, func(e *entry) {
 		e.acquiring = time.Time{}
 		maps.DeleteFunc(e.uses, func(_ string, u use) bool { return u.kind == reserved })
-	}
+	})
 }
 
 // claim returns what is known of an address, for a Service that may be nil. Of the Services that have it, the one that
@@ -320,11 +320,7 @@ func (b *book) Find(meant func(*plan.Holder) bool) (found *plan.Holder) {
 
 // ByUID implements plan.Book.
 func (b *book) ByUID(uid string) (found *plan.Holder) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.services[types.UID(uid)]; e != nil {
-		found = new(e.Holder)
-	}
+	b.with(types.UID(uid), func(e *entry) { found = new(e.Holder) })
 	return found
 }
 

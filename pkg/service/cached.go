@@ -23,13 +23,13 @@ func Cached(obj any) (any, error) {
 		c.Status.Images, c.Status.VolumesInUse = nil, nil // not the attached ones, which the Node's deletion waits for
 		return &c, nil
 	case *discoveryv1.EndpointSlice: // its Service, and on which nodes the endpoints are
-		c := &discoveryv1.EndpointSlice{TypeMeta: o.TypeMeta, AddressType: o.AddressType}
-		c.Name, c.Namespace, c.UID, c.ResourceVersion, c.DeletionTimestamp = o.Name, o.Namespace, o.UID, o.ResourceVersion, o.DeletionTimestamp
+		c := *o
+		c.Annotations, c.OwnerReferences, c.ManagedFields, c.Ports, c.Endpoints = nil, nil, nil, nil, nil
 		c.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
 		for i := range o.Endpoints {
 			c.Endpoints = append(c.Endpoints, discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
 		}
-		return c, nil
+		return &c, nil
 	}
 	return obj, nil
 }

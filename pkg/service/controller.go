@@ -50,6 +50,7 @@ type Deps struct {
 	SuspectAfter time.Duration
 	Probe        func(ctx context.Context, address string) bool
 	Tenancy      tenancy.Policy
+	Classes      Classes
 	Clock        clock.WithTicker
 }
 
@@ -200,15 +201,8 @@ func (c *Controller) with(k Key, f func(*state)) {
 	}
 }
 
-// stateOf returns what is remembered of a Service, nothing at first.
+// stateOf returns what is remembered of a Service, nothing at first. The controller's lock is held.
 func (c *Controller) stateOf(k Key) *state {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stateLocked(k)
-}
-
-// stateLocked is stateOf for callers that hold the controller's lock.
-func (c *Controller) stateLocked(k Key) *state {
 	s := c.states[k]
 	if s == nil {
 		s = &state{}
@@ -223,10 +217,11 @@ func (c *Controller) forget(k Key) {
 	c.mu.Lock()
 	s := c.states[k]
 	delete(c.states, k)
-	if s != nil && !s.gone && s.version != nil {
+	lives := s != nil && !s.gone && s.version != nil
+	if lives {
 		c.states[k] = &state{version: s.version}
 	}
-	if s == nil || s.gone || s.version == nil || !wants(s.svc) {
+	if !lives || !s.wants {
 		c.book.remove(k.UID)
 	}
 	c.mu.Unlock()
@@ -238,8 +233,9 @@ func (c *Controller) forget(k Key) {
 // returns the newest version before and now, both nil for a Service that the controller has nothing to do with. ours is
 // set when the controller handles it, or has worked on it: something of it may be in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
-	k, ours, admits := KeyOf(svc), Handles(svc), false
-	is = newVersion(svc)
+	k, admits := KeyOf(svc), false
+	is = c.Classes.version(svc)
+	ours = is.handled
 
 	c.mu.Lock()
 	if s := c.states[k]; s != nil {
@@ -252,7 +248,7 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 		is = was
 	default:
 		is.inherit(was)
-		s := c.stateLocked(k)
+		s := c.stateOf(k)
 		s.version, s.orphans = is, nil
 		if ours {
 			admits = c.admit(is, c.book.set(is))

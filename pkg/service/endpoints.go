@@ -50,14 +50,13 @@ func (c *endpoints) start() {
 }
 
 // list returns the EndpointSlices of a Service.
-func (c *endpoints) list(ctx context.Context, svc *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
+func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*discoveryv1.EndpointSlice, err error) {
 	selector := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name})
 	if c.changed == nil {
 		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 		if err != nil {
 			return nil, err
 		}
-		var out []*discoveryv1.EndpointSlice
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
 		}

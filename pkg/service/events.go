@@ -23,6 +23,7 @@ const (
 const (
 	AmbiguousNode  plan.Reason = "AmbiguousNode"
 	ChangesLimited plan.Reason = "ChangesLimited"
+	ClassNotServed plan.Reason = "ClassNotServed"
 	IgnoredSetting plan.Reason = "IgnoredSetting"
 	DryRun         plan.Reason = "DryRun"
 	StatusChanged  plan.Reason = "StatusChangedByOthers"

@@ -22,6 +22,15 @@ import (
 
 var testTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
+// newVersion returns a version of a Service without its content, and read one with it, where no class is served.
+func newVersion(svc *corev1.Service) *version { return Classes{}.version(svc) }
+
+func read(svc *corev1.Service, mode string) *version {
+	v := newVersion(svc)
+	v.content = v.read(mode)
+	return v
+}
+
 // aService returns a Service of type LoadBalancer. Its UID is its name.
 func aService(namespace, name string, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{

@@ -21,18 +21,17 @@ import (
 
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
 type Previewer struct {
-	c        *Controller
-	services func(context.Context) ([]*corev1.Service, error)
+	c *Controller
 }
 
-// NewPreviewer returns a Previewer that decides as a controller with these Deps would. services lists the Services of
-// the cluster. It makes no call.
-func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
+// NewPreviewer returns a Previewer that decides as a controller with these Deps would; it lists the Services once
+// for each round. It makes no call.
+func NewPreviewer(d Deps) *Previewer {
 	c := New(d)
 	c.book.lasts = 0   // another process knows what is reserved
 	c.queue.ShutDown() // nothing comes into it, and its goroutine would not end otherwise
 	c.endpoints.changed = nil
-	return &Previewer{c, services}
+	return &Previewer{c}
 }
 
 // ClusterID is the id of the cluster in the tags of what is its own.
@@ -67,7 +66,7 @@ type Project struct {
 
 // Project reads the lists of the round.
 func (r *Round) Project(ctx context.Context) (out Project, err error) {
-	if err := r.fillBook(ctx); err != nil {
+	if err := r.fillBook(); err != nil {
 		return out, err
 	}
 	if out.VMs, err = r.c.Inventory.VMs(ctx, max(time.Nanosecond, r.c.Clock.Since(r.since))); err != nil {
@@ -81,9 +80,9 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 }
 
 // fillBook makes the address book that of the cluster's Services, once.
-func (r *Round) fillBook(ctx context.Context) error {
+func (r *Round) fillBook() error {
 	r.fill.Do(func() {
-		services, err := r.services(ctx)
+		services, err := r.c.Services()
 		if r.err = err; err == nil {
 			r.c.mu.Lock()
 			clear(r.c.states)
@@ -97,13 +96,15 @@ func (r *Round) fillBook(ctx context.Context) error {
 	return r.err
 }
 
-// Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
+// Service says what would be done for a Service that the controller handles, with these Nodes (all of the cluster). A refusal
 // is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
-	w := newWork(read(svc, r.c.Mode), &state{since: r.since}, nodes, (*notices)(&out.Notices))
+	v := r.c.Classes.version(svc)
+	v.content = v.read(r.c.Mode)
+	w := newWork(v, &state{since: r.since}, nodes, (*notices)(&out.Notices))
 	w.preview = true
-	err := r.fillBook(ctx)
+	err := r.fillBook()
 	if err == nil {
 		r.c.book.set(w.version)
 		err = r.c.reconcile(ctx, w)

@@ -104,9 +104,10 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	if !c.CleanOrphans || c.Policy != "" && c.Policy != plan.PolicyApply {
 		return keys
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for k, list := range found {
-		c.stateOf(k)
-		c.with(k, func(s *state) { s.orphans = list })
+		c.stateOf(k).orphans = list
 		keys = append(keys, k)
 	}
 	return keys
@@ -116,7 +117,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 func (c *Controller) claim(svc *corev1.Service) Key {
 	k := KeyOf(svc)
 	c.mu.Lock()
-	c.stateLocked(k).touched = true
+	c.stateOf(k).touched = true
 	c.mu.Unlock()
 	c.learn(svc)
 	return k

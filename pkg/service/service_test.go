@@ -30,18 +30,12 @@ func TestHandles(t *testing.T) {
 		change func(*corev1.Service)
 		want   bool
 	}{
-		"load balancer":               {func(*corev1.Service) {}, true},
-		"of another class":            {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
-		"never one":                   {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
 		"no longer one":               {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
 		"being deleted":               {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
-		"being deleted, cleaned up":   {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
-		"its class, being deleted":    {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
-		"with the finalizer, living":  {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
 		"its class, with our records": {func(s *corev1.Service) { recording(true, ip1)(s); s.Spec.LoadBalancerClass = &class }, true},
 		"its class and finalizer":     {func(s *corev1.Service) { s.Spec.LoadBalancerClass, s.Finalizers = &class, finalizer }, false},
 	} {
-		assert.Equal(t, c.want, Handles(aService("default", "web", c.change)), name)
+		assert.Equal(t, c.want, Classes{}.Handles(aService("default", "web", c.change)), name)
 	}
 }
 

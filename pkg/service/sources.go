@@ -42,8 +42,7 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 // ServiceHandler puts changed Services into the queue.
 func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	return handler(func(was, is *corev1.Service) {
-		replaced := was != nil && (is == nil || was.UID != is.UID) // perhaps created again while nobody watched
-		if replaced {
+		if was != nil && (is == nil || was.UID != is.UID) { // perhaps created again while nobody watched
 			c.ServiceDeleted(was)
 		}
 		if is != nil {
@@ -62,7 +61,7 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 		return // this process has written it, or knows a newer one
 	}
 	// Somebody may have taken from the Service what the controller keeps on it.
-	lacks := wants(svc) && svc.Annotations[annotation.Addresses] != "" &&
+	lacks := is.wants && svc.Annotations[annotation.Addresses] != "" &&
 		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
 	c.with(KeyOf(svc), func(s *state) {
 		if s.overwritten(svc) {
@@ -77,7 +76,7 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 
 // differ reports whether there is something to do for a version of a Service that there was not for the one before.
 func differ(was, is *version) bool {
-	return was == nil || !annotation.SameRequest(was.svc, is.svc) || was.unreadable != is.unreadable || Handles(was.svc) != Handles(is.svc)
+	return was == nil || !annotation.SameRequest(was.svc, is.svc) || was.unreadable != is.unreadable || was.handled != is.handled
 }
 
 // wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
@@ -93,7 +92,7 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	_, is, _ := c.learn(svc)
 	touched := false
 	c.with(k, func(s *state) { touched, s.gone = s.touched, true })
-	left := is != nil && (touched || hasRecords(is.svc) || Handles(is.svc) && is.served())
+	left := is != nil && (touched || hasRecords(is.svc) || is.handled && is.served())
 	if !left {
 		c.forget(k)
 		return
@@ -104,18 +103,19 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 
 // nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or gone.
 func (c *Controller) nodeChanged(was, is *corev1.Node) {
-	health := was == nil || is == nil || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
+	whole := was == nil || is == nil
+	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
 	if health {
 		c.heartbeats.NodesChanged()
 	}
-	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
+	members := whole || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health { // clients of a lost node wait
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {
 		read := s.version != nil && s.content != nil
-		return read && wants(s.svc) && (!health || !s.forwarding()) && (members || relabelled && s.spec.NodeSelector != nil)
+		return read && s.wants && (!health || !s.forwarding()) && (members || relabelled && s.spec.NodeSelector != nil)
 	})
 }
 

@@ -72,9 +72,10 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 	if len(w.latest.Status.LoadBalancer.Ingress) > 0 && !w.servedByOthers() {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
 	}
-	if apimeta.FindStatusCondition(w.latest.Status.Conditions, ConditionReady) != nil {
+	if Ready(w.latest).Type != "" {
 		gone := func(kind string) map[string]string { return map[string]string{"$patch": "delete", "type": kind} }
-		status["conditions"] = []map[string]string{gone(ConditionReady), gone(corev1.LoadBalancerPortsError), gone(ConditionAddress)}
+		status["conditions"] = []map[string]string{
+			gone(ConditionReady), gone(corev1.LoadBalancerPortsError), gone(ConditionAddress), gone(ConditionClass)}
 	}
 
 	var err error
@@ -154,13 +155,14 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	}
 
 	refusal := plan.RefusalOf(err)
-	all := conditions(cmp.Or(w.unserved, w.Unserved), err)
+	class := ClassOf(w.svc)
+	all := append(conditions(cmp.Or(w.unserved, w.Unserved), err), naming(ConditionClass, class, class != ""))
 	if err == nil && w.IP != "" {
-		all = append(all, addressCondition(w.spec.Hostname, w.IP))
+		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
 	}
 	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
-			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && apimeta.FindStatusCondition(svc.Status.Conditions, cond.Type) == nil {
+			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && conditionOf(svc, cond.Type).Type == "" {
 				continue // it says nothing until it was true once
 			}
 			cond.LastTransitionTime = metav1.Time{Time: c.Clock.Now()}
@@ -196,24 +198,21 @@ func (s *state) overwritten(svc *corev1.Service) bool {
 // succeeded; nil when there is no reason.
 func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(Reconciled)}
-	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
-	if err == nil {
-		if unserved != nil {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(unserved.Reason), unserved.Message
-		}
-		return []metav1.Condition{ready, ports}
+	ports := naming(corev1.LoadBalancerPortsError, "", false)
+	fails := func(reason plan.Reason, text string) {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(reason), text[:min(len(text), maxConditionMessage)]
 	}
+
 	refusal := plan.RefusalOf(err)
-	if refusal != nil {
-		err = refusal // without what led to it
-	}
-	text := err.Error()
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(CloudStackError), text[:min(len(text), maxConditionMessage)]
-	if plan.WaitOf(err) != nil {
-		ready.Reason = string(Waiting)
-	}
-	if refusal != nil {
-		ready.Reason = string(refusal.Reason)
+	switch {
+	case refusal != nil:
+		fails(refusal.Reason, refusal.Error()) // without what led to it
+	case plan.WaitOf(err) != nil:
+		fails(Waiting, err.Error())
+	case err != nil:
+		fails(CloudStackError, err.Error())
+	case unserved != nil:
+		fails(unserved.Reason, unserved.Message)
 	}
 	if refusal != nil && refusal.Port != 0 {
 		ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, ready.Reason, ready.Message
@@ -224,12 +223,12 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	return []metav1.Condition{ready, ports}
 }
 
-// addressCondition names the address that a hostname takes the place of. The address book has no other word of the
-// controller for it: records may be forged where no policy protects them, the status may not.
-func addressCondition(hostname, ip string) metav1.Condition {
-	c := metav1.Condition{Type: ConditionAddress, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
-	if hostname != "" {
-		c.Status, c.Message = metav1.ConditionTrue, ip
+// naming is a condition that names something while it is so. The controller has no other word of its own for it: records
+// may be forged where no policy protects them, the status may not.
+func naming(condition, name string, so bool) metav1.Condition {
+	c := metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
+	if so {
+		c.Status, c.Message = metav1.ConditionTrue, name
 	}
 	return c
 }

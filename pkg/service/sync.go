@@ -26,14 +26,14 @@ import (
 // at again at the latest (zero: when something changes), and the error of the attempt, which has been reported. One
 // caller at a time works on a Service; the queue sees to it.
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
-	s := c.stateOf(k)
 	c.mu.Lock()
+	s := c.stateOf(k)
 	v, gone, touched, orphans := s.version, s.gone, s.touched, s.orphans
 	c.mu.Unlock()
 	switch {
 	case len(orphans) > 0 && (v == nil || gone):
 		return 0, c.cleanOrphans(ctx, k, orphans)
-	case v == nil || !gone && !touched && !Handles(v.svc):
+	case v == nil || !gone && !touched && !v.handled:
 		c.forget(k)
 		return 0, nil
 	}
@@ -93,7 +93,7 @@ type work struct {
 // newWork returns a sync of a version of a Service. nodes are all of the cluster.
 func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 	return &work{
-		version: v, latest: v.svc, absent: !wants(v.svc), project: v.spec.Project, key: KeyOf(v.svc), state: s,
+		version: v, latest: v.svc, absent: !v.wants, project: v.spec.Project, key: KeyOf(v.svc), state: s,
 		nodes: Eligible(nodes), events: events{on, v.svc, map[plan.Notice]bool{}},
 	}
 }
@@ -139,7 +139,7 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 
 	c.mu.Lock()
 	s := w.state
-	w.first = w.changed() && c.applies()
+	w.first = w.changed() && c.applies() && !w.foreign
 	w.lacked = s.served && s.lacks
 	s.asked, s.touched = w.asked, true
 	c.mu.Unlock()
@@ -183,6 +183,11 @@ func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result,
 // gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve.
 // What is wrong with the Service wherever its nodes are is refused first.
 func (c *Controller) gather(ctx context.Context, w *work) error {
+	if w.foreign && !w.absent {
+		return plan.Refuse(ClassNotServed,
+			"the controller does not serve its loadBalancerClass any more; its load balancer stays, and follows the nodes",
+			"have it served by the chart's values loadBalancers.class and loadBalancers.classless, or change its type")
+	}
 	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
 		return plan.Refuse(plan.ReasonInvalidAnnotation, w.invalid.Error(), "")
 	}

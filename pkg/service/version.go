@@ -8,9 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -20,6 +18,8 @@ import (
 // version is one version of a Service with what follows from it alone. It is read once and never changed.
 type version struct {
 	svc *corev1.Service
+	// wants and handled are what Classes says of the Service; foreign means that it has a class that only others serve.
+	wants, handled, foreign bool
 	// records are what the controller wrote; unreadable means that somebody else did.
 	records    annotation.Records
 	unreadable bool
@@ -42,27 +42,26 @@ type content struct {
 	forwards bool
 }
 
-// newVersion returns a version without its content.
-func newVersion(svc *corev1.Service) *version {
+// version returns a version of a Service without its content.
+func (c Classes) version(svc *corev1.Service) *version {
 	records, err := annotation.ParseRecords(svc.Annotations)
 	v := &version{
-		svc: svc, records: records.Trusted(), unreadable: err != nil,
-		shareWith: annotation.Sharing(svc), statusIPs: loadbalancer.StatusIPs(svc),
+		svc:        svc,
+		wants:      c.Wants(svc),
+		handled:    c.Handles(svc),
+		foreign:    svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !c.Serves(ClassOf(svc)),
+		records:    records.Trusted(),
+		unreadable: err != nil,
+		shareWith:  annotation.Sharing(svc),
+		statusIPs:  loadbalancer.StatusIPs(svc),
 	}
-	for i := range svc.Status.LoadBalancer.Ingress {
-		v.statusPorts += len(svc.Status.LoadBalancer.Ingress[i].Ports)
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		v.statusPorts += len(in.Ports)
 	}
-	if svc.Spec.LoadBalancerClass != nil {
+	if v.foreign {
 		// Another controller may write the status by now: ours is what our records name.
 		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
 	}
-	return v
-}
-
-// read returns a version with its content. mode is that of Services which choose none.
-func read(svc *corev1.Service, mode string) *version {
-	v := newVersion(svc)
-	v.content = v.read(mode)
 	return v
 }
 
@@ -71,7 +70,7 @@ func (v *version) read(mode string) *content {
 	c := &content{id: loadbalancer.ServiceOf(v.svc), asked: annotation.Fingerprint(v.svc)}
 	c.spec, c.invalid = annotation.Parse(v.svc)
 	c.spec.Mode = cmp.Or(c.spec.Mode, mode)
-	c.forwards = wants(v.svc) && plan.Facts{Service: c.id, Spec: c.spec}.Forwards()
+	c.forwards = v.wants && plan.Facts{Service: c.id, Spec: c.spec}.Forwards()
 	v.complete(c)
 	return c
 }
@@ -79,7 +78,7 @@ func (v *version) read(mode string) *content {
 // complete adds to the content what changes while the owner asks for the same.
 func (v *version) complete(c *content) {
 	c.spec.Records, c.id.StatusIPs = v.records, v.statusIPs
-	c.id.Seen = apimeta.FindStatusCondition(v.svc.Status.Conditions, ConditionReady) != nil
+	c.id.Seen = Ready(v.svc).Type != ""
 }
 
 // inherit takes over what a worker has read of the version before, whose owner asked for the same.
@@ -99,38 +98,18 @@ func (v *version) names(ip string) bool {
 // served reports whether the Service has an address by its records or its status.
 func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) > 0 }
 
-// servedByOthers reports whether the status shows an address that another controller has given to the Service, which has a class.
+// servedByOthers reports whether the status shows an address that another controller has given to the Service, which has
+// got a class that is that one's.
 func (v *version) servedByOthers() bool {
-	return v.svc.Spec.LoadBalancerClass != nil && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
+	other := func(in corev1.LoadBalancerIngress) bool {
 		ours := in.IP != "" && v.names(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
 		return !ours
-	})
+	}
+	return v.foreign && !kept(v.svc) && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, other)
 }
 
 // older reports whether a version of a Service is older than another one. Versions that cannot be compared are not.
 func older(svc, than *corev1.Service) bool {
 	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)
 	return err == nil && order < 0
-}
-
-// Handles reports whether the controller works on a Service: one that wants a load balancer of no other class, or one that
-// still has what this controller gave to it.
-func Handles(svc *corev1.Service) bool { return wants(svc) || leaves(svc) }
-
-// wants reports whether a Service wants a load balancer of this controller.
-func wants(svc *corev1.Service) bool {
-	return svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
-}
-
-// leaves reports whether a Service no longer wants the load balancer that it has. The finalizer alone does not prove that for
-// one of another class: other controllers use the same.
-func leaves(svc *corev1.Service) bool {
-	finalizer := servicehelpers.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil
-	return !wants(svc) && (finalizer || hasRecords(svc))
-}
-
-// hasRecords reports whether a Service carries what only this controller writes: records of addresses or its condition.
-func hasRecords(svc *corev1.Service) bool {
-	return svc.Annotations[annotation.Addresses] != "" || svc.Annotations[annotation.Allocation] != "" ||
-		apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
 }

@@ -60,6 +60,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- with $digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
+{{/* The classes of Services that the controller serves, as a list of CEL. The empty one is that of Services without a class. */}}
+{{- define "cloudstack-ccm.classes" -}}
+{{- $classes := compact (list .Values.loadBalancers.class) -}}
+{{- if or (not $classes) .Values.loadBalancers.classless -}}{{- $classes = append $classes "" -}}{{- end -}}
+['{{ join "', '" $classes }}']
+{{- end -}}
+
 {{/* Not empty if a rule has a label selector, for which the controller must read namespaces. */}}
 {{- define "cloudstack-ccm.tenancy.selects" -}}
 {{- $rules := append (append (values (default dict .Values.tenancy.annotations)) .Values.tenancy.sourceNATAddress) .Values.tenancy.foreignAddress -}}

@@ -117,6 +117,8 @@ adopt-nodes: {{ and .Values.adoptNodes (or $all (has "cloud-node-controller" .Va
 register-cluster: {{ .Values.registerCluster | quote }}
 load-balancer-policy: {{ .Values.loadBalancers.policy | quote }}
 load-balancer-mode: {{ .Values.loadBalancers.mode | quote }}
+load-balancer-class: {{ .Values.loadBalancers.class | quote }}
+load-balancer-classless: {{ .Values.loadBalancers.classless }}
 manage-network-acls: {{ ternary "" "'false'" .Values.loadBalancers.manageNetworkACLs }}
 clean-orphans: {{ .Values.loadBalancers.cleanOrphans }}
 node-internal-cidrs: {{ join "," .Values.nodes.internalCIDRs | quote }}

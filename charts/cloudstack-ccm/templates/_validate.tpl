@@ -10,6 +10,8 @@
   "cloud-config" "use existingSecret"
   "cloud-provider" "leave it out"
   "controllers" "use controllers"
+  "load-balancer-class" "use loadBalancers.class"
+  "load-balancer-classless" "use loadBalancers.classless"
   "leader-elect-resource-name" "use leaderElection.leaseName"
   "leader-elect-resource-namespace" "leave it out"
   "secure-port" "use securePort"

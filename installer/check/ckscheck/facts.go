@@ -17,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -166,9 +165,9 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 			case r.Kube == nil:
 				noAnswer = r.NoKube
 			case s == SubjectNodes:
-				f.Nodes = cluster.List(ctx, &noAnswer, r.Kube.CoreV1().Nodes().List).Items
+				f.Nodes = cluster.Nodes(ctx, &noAnswer, r.Kube)
 			default:
-				f.Services = cluster.List(ctx, &noAnswer, r.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+				f.Services = cluster.Services(ctx, &noAnswer, r.Kube)
 			}
 		}
 		switch {

@@ -491,11 +491,10 @@ func (f *Facts) attribute(l *Leftover) {
 		}
 		l.Service = cmp.Or(l.Service, r.Tags[plan.TagService])
 	}
-	for i := range f.Services {
-		s := &f.Services[i]
+	for _, s := range f.Services {
 		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
 		key := s.Namespace + "/" + s.Name
-		if service.Handles(s) && (has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
+		if (service.Classes{}).Handles(&s) && (has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
 			l.Service, l.Living = key, true
 			return
 		}

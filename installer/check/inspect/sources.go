@@ -35,7 +35,6 @@ import (
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
-	"github.com/csccm/csccm/pkg/service"
 )
 
 // allSources are those of Kubernetes and of CloudStack. Without an answer of the API server, or to the keys, no other
@@ -343,9 +342,9 @@ const enough = 16
 func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 	all := r.sel.AllMembers || check.Matches(r.sel.Only, "LB-001") || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
-	for i := range f.Services {
-		if s := &f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !check.Settled(s)) {
-			chosen = append(chosen, s)
+	for _, s := range f.Services {
+		if f.Classes().Handles(&s) && s.DeletionTimestamp == nil && (all || !check.Settled(&s)) {
+			chosen = append(chosen, &s)
 		}
 	}
 	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &access.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")

@@ -17,15 +17,16 @@ import (
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.Selection) error {
-	facts, err := read(ctx, e, cs)
+	facts, classes, err := read(ctx, e, cs)
 	if err != nil {
 		return err
 	}
-	chosen, err := services.Of(facts.Services)
+	chosen, err := services.Of(facts.Services, classes)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	return err
 }
 
-func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*addresses.Facts, error) {
+func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*addresses.Facts, service.Classes, error) {
 	_, settings, err := planner.PreviewerOf(ctx, e.Cluster, cs, e.Release, "")
 	services := cluster.Services(ctx, &err, e.Cluster.Kube)
 	project := ""
@@ -71,11 +72,11 @@ func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*addresses.Fact
 		project, err = cs.Project(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return nil, settings.Classes, err
 	}
 	f, err := addresses.Read(ctx, cs.Client, project)
 	if err == nil {
 		f.ClusterIDs, f.Services = append([]string{settings.ClusterID}, cs.Config.FormerClusterIDs...), services
 	}
-	return f, err
+	return f, settings.Classes, err
 }

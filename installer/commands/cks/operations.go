@@ -301,9 +301,10 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	var left []*corev1.Service
 	var names []string
 	for _, svc := range all {
-		if service.Handles(&svc) {
-			left, names = append(left, &svc), append(names, svc.Namespace+"/"+svc.Name)
-			t.plan.Changes = append(t.plan.Changes, Change{What: "before that", To: "delete Service " + svc.Namespace + "/" + svc.Name + " with its load balancer"})
+		if (service.Classes{}).Handles(&svc) {
+			name := svc.Namespace + "/" + svc.Name
+			left, names = append(left, &svc), append(names, name)
+			t.plan.Changes = append(t.plan.Changes, Change{What: "before that", To: "delete Service " + name + " with its load balancer"})
 		}
 	}
 	if len(left) == 0 {

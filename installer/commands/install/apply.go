@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
@@ -358,10 +357,10 @@ func (r *run) settleServices(ctx context.Context) error {
 	begun, waiting := false, 0
 	_, err := poll.Until(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
 		var err error
-		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube))
+		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube), family.ArgumentsOfChart(r.manifest))
 		left := 0
 		for _, s := range all {
-			if meta.FindStatusCondition(s.Status.Conditions, service.ConditionReady) == nil {
+			if service.Ready(s).Type == "" {
 				left++
 			}
 		}

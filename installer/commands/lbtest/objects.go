@@ -15,13 +15,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/poll"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -120,15 +120,22 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
 		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
 	}}
+	controller, _, err := planner.Options(ctx, t.Cluster.Kube, t.Cluster.Namespace, t.Release)
+	if class := &controller.LBClasses.Own; *class != "" {
+		s.Spec.LoadBalancerClass = class
+	}
 	if !t.NoProxy {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
 		s.Annotations = map[string]string{annotation.ProxyProtocol: "proxied"}
 	}
 	services := t.Cluster.Kube.CoreV1().Services(t.result.Namespace)
-	if _, err := services.Create(ctx, s, metav1.CreateOptions{}); err != nil {
+	if err == nil {
+		_, err = services.Create(ctx, s, metav1.CreateOptions{})
+	}
+	if err != nil {
 		return "", err
 	}
-	err := t.wait(ctx, t.AddressTime, func(ctx context.Context) (string, error) {
+	err = t.wait(ctx, t.AddressTime, func(ctx context.Context) (string, error) {
 		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
@@ -138,7 +145,7 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 			return "", nil
 		}
 		why := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
-		if ready := apimeta.FindStatusCondition(now.Status.Conditions, service.ConditionReady); ready != nil {
+		if ready := service.Ready(now); ready.Type != "" {
 			why += ": " + ready.Reason + ": " + ready.Message
 		}
 		return why, nil

@@ -29,6 +29,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/rollout"
@@ -155,15 +156,17 @@ func (u *run) stopped(ctx context.Context) error {
 
 func (u *run) services(ctx context.Context) (err error) {
 	held, names := 0, []string{}
+	options, _, err := planner.Options(ctx, u.Cluster.Kube, u.Cluster.Namespace, u.Release)
 	for _, s := range cluster.Services(ctx, &err, u.Cluster.Kube) {
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil { // a class names another controller
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !options.LBClasses.Handles(&s) {
 			continue
 		}
 		if helpers.HasLBFinalizer(&s) {
 			held++
 		}
-		names = append(names, s.Namespace+"/"+s.Name)
-		u.keep("load balancer of Service %s/%s in CloudStack: address %s with its rules", s.Namespace, s.Name, cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))
+		name := s.Namespace + "/" + s.Name
+		names = append(names, name)
+		u.keep("load balancer of Service %s in CloudStack: address %s with its rules", name, cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))
 	}
 	if len(names) > 0 && u.deployed && !u.OrphanLoadBalancers {
 		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",

@@ -79,7 +79,7 @@ func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R
 
 // NodeNames returns the names of all Nodes.
 func NodeNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
-	for _, n := range List(ctx, &err, kube.CoreV1().Nodes().List).Items {
+	for _, n := range Nodes(ctx, &err, kube) {
 		names = append(names, n.Name)
 	}
 	return names, err

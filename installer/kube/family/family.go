@@ -22,6 +22,7 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // Family says whose controller a predecessor is.
@@ -80,6 +81,13 @@ func balances(c *corev1.Container) bool {
 	_, class := cluster.Argument(cluster.Arguments(c), "lb-class")
 	metalLB := strings.Contains(c.Image, "metallb") && strings.Contains(c.Image, "controller")
 	return metalLB && !class || is("svc_enable") && !is("lb_class_only")
+}
+
+// ClassesOf returns the classes of Services that a controller of csccm serves which is started with these words.
+func ClassesOf(words []string) service.Classes {
+	own, _ := cluster.Argument(words, "load-balancer-class")
+	classless, _ := cluster.Argument(words, "load-balancer-classless")
+	return service.Classes{Own: own, Classless: classless == "true"}
 }
 
 // What a takeover writes to the workload that it stops.
@@ -203,8 +211,7 @@ func nodePort(pod *corev1.PodSpec, c *corev1.Container) string {
 
 // OnPort names a Pod of kube-system, of no provider for CloudStack, that has a port of the nodes; "" for none.
 func (f *Controllers) OnPort(port string) string {
-	for i := range f.Pods {
-		p := &f.Pods[i]
+	for _, p := range f.Pods {
 		if whose, _ := OfPod(&p.Spec, &p.ObjectMeta); !p.Spec.HostNetwork || whose != "" {
 			continue
 		}

@@ -144,6 +144,8 @@ func TestRivals(t *testing.T) {
 		"ServiceLB":                                 {is{klipper, service("cloudstack-ccm", nil)}, "DaemonSet kube-system/svclb-web: ServiceLB of k3s serves Service default/web"},
 		"ServiceLB for a class":                     {is{klipper, service("k3s", ptr.To("io.cattle/klipper-lb"))}, ""},
 		"MetalLB":                                   {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil, "--port=7472"))}, "Deployment kube-system/controller: serves Services without a class"},
+		"MetalLB beside a class of ours":            {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil)), k3s(`["server","--disable-cloud-controller"]`), own("--load-balancer-class=example.com/cs")}, ""},
+		"Cilium writes a status of our class":       {is{service("cilium-operator-generic", ptr.To("example.com/cs")), own("--load-balancer-class=example.com/cs")}, "Service default/web: cilium-operator-generic writes its status"},
 		"MetalLB for a class":                       {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil, "--lb-class=metallb"))}, ""},
 		"kube-vip":                                  {is{deployments(kubeVIP)}, "Deployment kube-system/vip: serves Services without a class"},
 		"Cilium writes a status":                    {is{service("cilium-operator-generic", nil)}, "Service default/web: cilium-operator-generic writes its status"},

@@ -67,8 +67,9 @@ const (
 	fixK3s       = "start k3s and RKE2 with disable-cloud-controller: true"
 	fixElector   = "find the program that renews the lease, and stop it"
 	fixServiceLB = "start the k3s servers with --disable=servicelb"
-	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by lb_class_only=true"
-	fixWriter    = "have the other program serve only Services with a class of its own; an address that one left which is gone: " +
+	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by lb_class_only=true; or give the controller one: " +
+		"`csccm upgrade --set loadBalancers.class=example.com/cloudstack`"
+	fixWriter = "have the other program serve only Services with a class of its own; an address that one left which is gone: " +
 		"`kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge --patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 
@@ -76,9 +77,10 @@ const (
 // Services, which all stay as they are when an image is mirrored and a workload has another name.
 func (e *Evidence) Rivals() (out []Rival) {
 	elections, names := []lease.Name{}, []string{} // of the known ones
-	for i := range e.Workloads {
-		w := &e.Workloads[i]
-		p := of(w)
+	classes := ClassesOf(e.Words)
+	beside := !classes.Serves("") // balancers that serve Services without a class
+	for _, w := range e.Workloads {
+		p := of(&w)
 		r := Rival{Family: p.Family, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
 		own := p.Namespace == e.Namespace && cluster.InRelease(w.Meta.Labels, e.Release)
 		if p.Lease != nil || own {
@@ -87,10 +89,10 @@ func (e *Evidence) Rivals() (out []Rival) {
 		served := w.Meta.Labels["svccontroller.k3s.cattle.io/svcname"]
 		idle := p.Wanted == 0 && (w.Observed || p.Before > 0 || w.Kind == "Deployment")
 		switch {
-		case own || idle && served == "":
+		case own || idle && served == "" || beside && p.Family == Balancer:
 		case served != "":
 			r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served, fixServiceLB
-			if e.classless(w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
+			if e.handled(classes, w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
 				out = append(out, r)
 			}
 		case p.Family == Chart:
@@ -111,12 +113,11 @@ func (e *Evidence) Rivals() (out []Rival) {
 			out = append(out, r)
 		}
 	}
-	for i := range e.Pods {
-		p := &e.Pods[i]
+	for _, p := range e.Pods {
 		owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
 		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		whose, c := OfPod(&p.Spec, &p.ObjectMeta)
-		if owned || ended || c == nil || whose == Chart {
+		if owned || ended || c == nil || whose == Chart || beside && whose == Balancer {
 			continue
 		}
 		if whose.Replaceable() { // but not where a file makes it
@@ -130,25 +131,24 @@ func (e *Evidence) Rivals() (out []Rival) {
 	for _, n := range e.Nodes {
 		if kubelet.RunsCloudController(&n) {
 			out = append(out, Rival{Other, "Node", "", n.Name, "its k3s or RKE2 server runs the built-in cloud controller", fixK3s})
-		} else if kubelet.RunsServiceLB(&n) {
+		} else if !beside && kubelet.RunsServiceLB(&n) {
 			out = append(out, Rival{Balancer, "Node", "", n.Name, "its k3s server runs ServiceLB", fixServiceLB})
 		}
 	}
-	for i := range e.Services {
-		s := &e.Services[i]
+	for _, s := range e.Services {
 		by, _ := cluster.LastWritten(&s.ObjectMeta, "ingress")
 		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"}, func(part string) bool { return strings.Contains(by, part) })
-		if by != "" && !ours && service.Handles(s) && len(s.Status.LoadBalancer.Ingress) > 0 {
-			out = append(out, Rival{Balancer, "Service", s.Namespace, s.Name, fmt.Sprintf("%s writes its status (field manager), though it has no class", by), fixWriter})
+		if by != "" && !ours && classes.Serves(service.ClassOf(&s)) && classes.Handles(&s) && len(s.Status.LoadBalancer.Ingress) > 0 {
+			out = append(out, Rival{Balancer, "Service", s.Namespace, s.Name, fmt.Sprintf("%s writes its status (field manager), though the controller serves it", by), fixWriter})
 		}
 	}
 	return append(out, e.electors(elections, names)...)
 }
 
-// classless reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not be read.
-func (e *Evidence) classless(namespace, name string) bool {
+// handled reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not be read.
+func (e *Evidence) handled(classes service.Classes, namespace, name string) bool {
 	i := slices.IndexFunc(e.Services, func(s corev1.Service) bool { return s.Namespace == namespace && s.Name == name })
-	return i < 0 || service.Handles(&e.Services[i])
+	return i < 0 || classes.Handles(&e.Services[i])
 }
 
 // electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A Pod's name, which is
@@ -192,15 +192,16 @@ func shared(a, b []string) string {
 		return strings.Split(cmp.Or(list, "*"), ",")
 	}
 	first, second := runs(a), runs(b)
+	if second[0] == "*" {
+		first, second = second, first
+	}
 	switch {
-	case second[0] == "*" && first[0] == "*":
+	case second[0] == "*":
 		return "all controllers"
 	case len(a) == 0:
 		return ""
 	case first[0] == "*":
 		return strings.Join(second, ", ")
-	case second[0] == "*":
-		return strings.Join(first, ", ")
 	}
 	return strings.Join(slices.DeleteFunc(first, func(c string) bool { return !slices.Contains(second, c) }), ", ")
 }

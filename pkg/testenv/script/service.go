@@ -79,7 +79,9 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 			s.Spec.SessionAffinityConfig = nil
 		}
 	case key == "class":
-		s.Spec.LoadBalancerClass = &value
+		if s.Spec.LoadBalancerClass = nil; value != "" {
+			s.Spec.LoadBalancerClass = &value
+		}
 	case key == "type":
 		s.Spec.Type = corev1.ServiceType(value)
 	case key == "shows":
