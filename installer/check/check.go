@@ -1,14 +1,12 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check has the checks that csccm doctor, install and status share. checks.yaml is the catalogue: a check's code,
-// severity, what it reads, and its texts. The pure function of its code in judges decides. Package inspect reads and runs
-// them.
+// Package check has the checks that csccm doctor, install and status share. Each is a literal with its code, severity,
+// what it reads, and its texts, above the pure function that decides. Package inspect reads and runs them.
 package check
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -16,9 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/pkg/typo"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -42,90 +37,61 @@ const (
 	PhaseInstalled Phase = "installed"
 )
 
-// Check is one entry of the catalogue: a row of checks.yaml, with its function.
+// Check is one check: all that is known of it stands in one literal, above the function that decides.
 type Check struct {
-	Code     string   `json:"code"`
-	Title    string   `json:"title"`
-	Severity Severity `json:"severity"`
-	Phase    Phase    `json:"phase"` // "" for both
-	// Needs are codes of checks without whose pass this one cannot be judged.
-	Needs []string `json:"needs"`
-	// What, Why and Remedy make the documentation; Remedy is also shown with a result.
-	What   string `json:"what"`
-	Why    string `json:"why"`
-	Remedy string `json:"remedy"`
+	// Code names the check; it never changes.
+	Code     string
+	Title    string
+	Severity Severity
+	Phase    Phase // "" for both
+	// Needs are codes of earlier checks without whose pass this one cannot be judged. Those that follow from Reads are added.
+	Needs []string
 	// Reads are the facts without which the outcome is unknown; Tries are used where they can be read.
-	Reads []Source `json:"reads"`
-	Tries []Source `json:"tries"`
+	Reads, Tries Sources
 	// Judge decides by the facts of Reads and Tries alone.
-	Judge func(*Facts) Finding `json:"-"`
+	Judge func(*Facts) Finding
+	// What, Why and Remedy make the documentation. Remedy is also shown with a result, with the names of the run in place of
+	// the words NAMESPACE, RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api: see fill in inspect.
+	What, Why, Remedy string
 }
 
-// judges decide, by the facts that the row of checks.yaml names alone.
-var judges = map[string]func(*Facts) Finding{
-	"K8S-001":  reachable,
-	"K8S-002":  serverVersion,
-	"K8S-003":  permissions,
-	"K8S-004":  clocks,
-	"K8S-005":  podSecurity,
-	"K8S-006":  eachNode("%s", unsupportedKubelet),
-	"HELM-001": settledRelease,
-	"HELM-002": conflicts,
-	"HELM-003": drift,
-	"HELM-004": leaks,
-	"CS-001":   endpoint,
-	"CS-002":   keys,
-	"CS-003":   commands,
-	"CS-004":   scope,
-	"CS-005":   networks,
-	"CS-006":   contact,
-	"CS-007":   tls,
-	"NODE-001": kubelets,
-	"NODE-002": machines,
-	"NODE-003": providerIDs,
-	"NODE-004": eachNode("%s waiting for the controller", uninitialised),
-	"NODE-005": eachNode("Pods are evicted from %s", evicting),
-	"NODE-006": addresses,
-	"NODE-007": labels,
-	"NODE-008": doomed,
-	"NODE-009": eachNode("the VMs of %s do not run", notRunning),
-	"CCM-001":  podsReady,
-	"CCM-002":  leader,
-	"CCM-003":  otherControllers,
-	"CCM-004":  answers,
-	"CCM-005":  openErrors,
-	"CCM-006":  placement,
-	"CCM-007":  states,
-	"CKS-001":  madeByCKS,
-	"CKS-002":  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
-	"CKS-003":  ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),
-	"CKS-004":  ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable),
-	"CKS-005":  cksLeftovers,
-	"LB-001":   services,
-	"LB-002":   ruleNames,
-	"LB-003":   orphans,
-	"LB-004":   unowned,
-	"TEN-001":  admission,
-	"TEN-002":  policy,
-	"TEN-003":  shared,
-	"TEN-004":  records,
-	"STOR-001": ofStorage(driverKeys),
-	"STOR-002": ofStorage(driverTopology),
-}
-
-//go:embed checks.yaml
-var catalogue []byte
+// Sources are what a check reads.
+type Sources []Source
 
 // All is the catalogue, in the order in which it is shown.
-var All = sync.OnceValue(func() (out []Check) {
-	if err := yaml.UnmarshalStrict(catalogue, &out); err != nil {
-		panic(err) // it is embedded
+var All = sync.OnceValue(func() []Check {
+	all := []Check{
+		k8s001, k8s002, k8s003, k8s004, k8s005, k8s006,
+		helm001, helm002, helm003, helm004,
+		cs001, cs002, cs003, cs004, cs005, cs006, cs007,
+		node001, node002, node003, node004, node005, node006, node007, node008, node009,
+		ccm001, ccm002, ccm003, ccm004, ccm005, ccm006, ccm007,
+		cks001, cks002, cks003, cks004, cks005,
+		lb001, lb002, lb003, lb004,
+		ten001, ten002, ten003, ten004,
+		stor001, stor002,
 	}
-	for i := range out {
-		out[i].Judge = judges[out[i].Code]
+	for i := range all {
+		all[i].complete()
 	}
-	return out
+	return all
 })
+
+// complete adds what follows from the sources, and puts each text on one line. What is in Kubernetes cannot be read
+// unless its API server answers, and CloudStack says nothing of a cluster whose project or zone is wrong.
+func (c *Check) complete() {
+	for _, need := range []struct {
+		code string
+		of   map[Source]Sources
+	}{{cs004.Code, OfCloud}, {k8s001.Code, OfKube}} {
+		if slices.ContainsFunc(c.Reads, func(s Source) bool { _, is := need.of[s]; return is }) {
+			c.Needs = slices.Insert(c.Needs, 0, need.code)
+		}
+	}
+	for _, text := range []*string{&c.What, &c.Why, &c.Remedy} {
+		*text = OneLine(*text)
+	}
+}
 
 var categories = map[string]string{
 	"K8S": "Kubernetes", "HELM": "Helm release", "CS": "CloudStack", "NODE": "Nodes", "CCM": "Controller", "CKS": "Controller",

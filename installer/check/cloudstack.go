@@ -25,6 +25,18 @@ import (
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
 var oldestCloudStack, newestCloudStack = apiversion.MajorMinor(4, 18), apiversion.MajorMinor(4, 22)
 
+var cs001 = Check{
+	Code:     "CS-001",
+	Title:    "API reachable",
+	Severity: SeverityFatal,
+	Tries:    Sources{Capabilities},
+	Judge:    endpoint,
+	What: `The endpoint of the cloud-config answers as a CloudStack API, its certificate is trusted, and its release
+		is supported.`,
+	Why:    `The controller can do nothing without it.`,
+	Remedy: `check api-url (it usually ends in /client/api), ca-file and the network between here and there`,
+}
+
 func endpoint(f *Facts) Finding {
 	switch err := Cause(f.Err(Capabilities)); {
 	case f.NoCloudErr != nil:
@@ -51,6 +63,20 @@ func endpoint(f *Facts) Finding {
 // adminCommands are commands that only a root administrator may call.
 var adminCommands = []string{"createZone", "createRole", "createDomain"}
 
+var cs002 = Check{
+	Code:     "CS-002",
+	Title:    "Keys accepted",
+	Severity: SeverityFatal,
+	Needs:    []string{"CS-001"},
+	Tries:    Sources{Capabilities, APIs, Users},
+	Judge:    keys,
+	What:     `CloudStack accepts the API key and its signature, and they are not an administrator's.`,
+	Why: `CloudStack answers 401 to wrong or old keys, and to disabled or locked users and accounts. The controller
+		needs only the role User.`,
+	Remedy: `check api-key and secret-key, and that user and account are enabled; registering new keys makes the old
+		ones invalid at once`,
+}
+
 func keys(f *Facts) Finding {
 	asked, allowed := f.Err(Capabilities), f.Err(APIs)
 	admin := slices.IndexFunc(adminCommands, f.APIs.Has)
@@ -71,6 +97,18 @@ func keys(f *Facts) Finding {
 			With("role", fmt.Sprintf("%s (%s)", o.RoleName, o.RoleType))
 	}
 	return out
+}
+
+var cs003 = Check{
+	Code:     "CS-003",
+	Title:    "Role allows what the controller calls",
+	Severity: SeverityError,
+	Needs:    []string{"CS-002"},
+	Tries:    Sources{APIs},
+	Judge:    commands,
+	What:     `Every API command that the controller calls is allowed to the role of the keys.`,
+	Why:      `Otherwise a missing command is noticed only when a Service or node needs it.`,
+	Remedy:   `add the named commands to the role, or give the user the default role User`,
 }
 
 func commands(f *Facts) Finding {
@@ -104,6 +142,19 @@ func commands(f *Facts) Finding {
 	return out
 }
 
+var cs004 = Check{
+	Code:     "CS-004",
+	Title:    "Project, zone and VMs visible",
+	Severity: SeverityError,
+	Needs:    []string{"CS-002"},
+	Tries:    Sources{Project, Zones, VMs, Places},
+	Judge:    scope,
+	What:     `The project and zone of the cloud-config exist, and the keys see VMs there.`,
+	Why:      `In a wrong project or zone the VM of every node seems to be gone.`,
+	Remedy: `set project-id and zone in the cloud-config to those of the cluster's VMs, and make the user a member
+		of the project`,
+}
+
 func scope(f *Facts) Finding {
 	if err := f.Err(Project); err != nil {
 		return Problemf("%v", Cause(err))
@@ -126,6 +177,20 @@ func scope(f *Facts) Finding {
 		return f.misplaced(Problemf("no VMs in %s", f.VMs.Scope()))
 	}
 	return Passf("%s", f.VMs.Scope())
+}
+
+var cs005 = Check{
+	Code:     "CS-005",
+	Title:    "Networks can balance load",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes, VMs, Networks},
+	Judge:    networks,
+	What: "The network of every node's default NIC offers load balancing, and a firewall or ACLs; it is in " +
+		"use, and CloudStack does not ask for its restart. Whether its virtual router runs is shown to " +
+		"administrators only: `csccm test` sends traffic through it.",
+	Why: `A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.`,
+	Remedy: `use a network offering with Lb, SourceNat and Firewall (isolated network) or Lb and NetworkACL (VPC
+		tier) for the nodes; without LoadBalancer Services ignore this`,
 }
 
 func networks(f *Facts) Finding {
@@ -174,6 +239,19 @@ func networks(f *Facts) Finding {
 	return out.Unless(append(objects, down...), "network", "%s cannot balance load")
 }
 
+var cs007 = Check{
+	Code:     "CS-007",
+	Title:    "API asked over verified TLS",
+	Severity: SeverityWarning,
+	Judge:    tls,
+	What:     `The api-url of the cloud-config is https://, or names this machine itself, and ssl-no-verify is not set.`,
+	Why: `Over http:// everybody on the network path can read the calls, including an administrator's password, and
+		change the answers. With ssl-no-verify any server can pretend to be CloudStack.`,
+	Remedy: `give the management server or a proxy before it a certificate, and set api-url to its https:// URL:
+		csccm install --api-url https://HOST/client/api --overwrite-secret; in place of ssl-no-verify name the
+		certificate that signs the API's: csccm install --ca-file FILE --overwrite-secret`,
+}
+
 func tls(f *Facts) Finding {
 	switch {
 	case f.Config.APIURL == "":
@@ -200,6 +278,22 @@ var notReached = regexp.MustCompile(`(?s)cloudstack .*(cannot reach the API|no a
 
 // A failed call that is older than this is over: the controller makes calls all the time.
 const recentlyEnough = 10 * time.Minute
+
+var cs006 = Check{
+	Code:     "CS-006",
+	Title:    "API reachable from Pods",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Needs:    []string{"K8S-001"},
+	Tries:    Sources{Logs, Events, Services},
+	Judge:    contact,
+	What: `After an install the controller's self-test in a Pod has passed. Otherwise the controller's log of the
+		last hour shows successful calls, or no call that could not reach CloudStack. A later success of the controller,
+		in its log, an Event or the condition of a Service, ends a failure; so do ten minutes without another one.`,
+	Why: `Pods may use other name servers, proxies, firewalls and CA certificates than the machine that runs csccm.`,
+	Remedy: "the controller's log says why: `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
+		"--tail=-1`; the chart values dnsPolicy, proxy and caBundle are for what its Pods use",
+}
 
 // contact reports whether the controller reaches CloudStack from where it runs, by the newest line of each Pod's log
 // that says so.

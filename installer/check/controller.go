@@ -30,6 +30,20 @@ import (
 // manyRestarts is how often a container may have restarted before a check mentions it.
 const manyRestarts = 3
 
+var ccm001 = Check{
+	Code:     "CCM-001",
+	Title:    "Pods ready",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Controllers, Pods},
+	Tries:    Sources{Releases},
+	Judge:    podsReady,
+	What:     `All Pods of the controller are ready, do not restart, and run the image that their Deployment names.`,
+	Why:      `Without a ready Pod no node is initialised and no Service gets an address.`,
+	Remedy: "`kubectl -n NAMESPACE describe pods -l app.kubernetes.io/instance=RELEASE` and `kubectl -n " +
+		"NAMESPACE logs -l app.kubernetes.io/instance=RELEASE --tail=-1` say why",
+}
+
 func podsReady(f *Facts) Finding {
 	var wanted, ready int32
 	var down Objects
@@ -79,6 +93,21 @@ func notReady(p *corev1.Pod) string {
 
 // leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
 const leaseGrace = 15 * time.Second
+
+var ccm002 = Check{
+	Code:     "CCM-002",
+	Title:    "One leader",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Leases, Controllers, Pods},
+	Judge:    leader,
+	What: `The lease of the cloud controller manager is fresh and held by a Pod of this release, and there is no
+		second fresh lease.`,
+	Why: `With a stale lease no controller works; with two fresh leases two providers change the same nodes and
+		rules.`,
+	Remedy: "look at the controller's log: `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
+		"--tail=-1`; where another provider holds a lease, take its place with csccm takeover",
+}
 
 func leader(f *Facts) Finding {
 	var fresh, stale Objects
@@ -130,6 +159,24 @@ func heldByPod(holder string, pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
 }
 
+var ccm003 = Check{
+	Code:     "CCM-003",
+	Title:    "No other cloud controller manager",
+	Severity: SeverityError,
+	Reads:    Sources{Controllers, SystemPods, Nodes},
+	Tries:    Sources{Services, Leases},
+	Judge:    otherControllers,
+	What: `There is no Deployment, DaemonSet or static Pod of another cloud controller manager, nobody else renews
+		the lease of one, and k3s and RKE2 run without their own. No other release of the chart runs the same
+		controllers. No other program (ServiceLB of k3s, MetalLB, kube-vip, Cilium) gives addresses to the Services
+		that the controller serves. They are known by arguments, leases, and who writes the status of Services, not by
+		their names. A status alone is a warning: it shows who has written it, not that the program still runs.`,
+	Why: `Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign
+		provider IDs, and the address that a Service shows changes to and fro.`,
+	Remedy: `csccm takeover takes the place of Apache's and Leaseweb's providers: it stops them and keeps all that
+		they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true`,
+}
+
 func otherControllers(f *Facts) Finding {
 	var found Objects
 	var fixes []string
@@ -175,6 +222,22 @@ func (f *Facts) started() []string {
 // Classes are those of the Services that the controller serves, or is about to serve.
 func (f *Facts) Classes() service.Classes { return family.ClassesOf(f.started()) }
 
+var ccm004 = Check{
+	Code:     "CCM-004",
+	Title:    "Health and metrics answer",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Needs:    []string{"CCM-001"},
+	Reads:    Sources{Answers},
+	Judge:    answers,
+	What: `/healthz and /metrics of every Pod answer through the API server; if the API server cannot reach a Pod,
+		the kubelet's probe counts.`,
+	Why: `Kubelets restart a Pod whose /healthz fails, and alerts need /metrics.`,
+	Remedy: "look at the controller's log: `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
+		"--tail=-1`; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control " +
+		"plane",
+}
+
 func answers(f *Facts) Finding {
 	if len(f.Answers) == 0 {
 		return Skipf("the release has no Pod")
@@ -192,6 +255,24 @@ func answers(f *Facts) Finding {
 		return Unknownf("%s could not be asked", count(len(silent), "Pod")).About(silent...)
 	}
 	return Passf("%s", count(len(f.Answers), "Pod")).Unless(sick, "Pod", "%s not healthy").About(silent...)
+}
+
+var ccm007 = Check{
+	Code:     "CCM-007",
+	Title:    "Controller knows what is so",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Needs:    []string{"CCM-001"},
+	Reads:    Sources{Answers},
+	Tries:    Sources{Project, APIs},
+	Judge:    states,
+	What: `What each Pod works with, as it shows at /configz, is what is so: the cloud-config of the Secret, the
+		project, and what the role allows. A command that the role refused is not called again for ten minutes; a
+		changed Secret takes up to two minutes. Both are warnings.`,
+	Why: `A controller that works with an old zone or project, or believes that it may not write tags, does the
+		wrong thing although all else is well.`,
+	Remedy: "restart the controller: `kubectl -n NAMESPACE rollout restart deployment,daemonset -l " +
+		"app.kubernetes.io/instance=RELEASE`",
 }
 
 // states compares what the Pods work with with what is so.
@@ -249,6 +330,18 @@ func (f *Facts) unlike(digests map[string]string) (names []string) {
 // ago is how long ago something was.
 func (f *Facts) ago(t time.Time) time.Duration { return f.At.Sub(t).Round(time.Second) }
 
+var ccm006 = Check{
+	Code:     "CCM-006",
+	Title:    "Keys on control plane nodes only",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Pods, Nodes},
+	Judge:    placement,
+	What:     `The controller's Pods run on control plane nodes, if the cluster has any.`,
+	Why:      `The kubelet of a Pod's node may read the Pod's Secrets: on a worker, CloudStack's keys.`,
+	Remedy:   "`csccm upgrade --set controlPlaneOnly=true --set affinity=null --set nodeSelector=null`",
+}
+
 func placement(f *Facts) Finding {
 	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
@@ -257,6 +350,21 @@ func placement(f *Facts) Finding {
 	})
 	return Passf("%s", count(len(f.Pods), "Pod")).
 		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
+}
+
+var cks001 = Check{
+	Code:     "CKS-001",
+	Title:    "CloudStack Kubernetes Service",
+	Severity: SeverityWarning,
+	Reads:    Sources{Distribution, Pods},
+	Tries:    Sources{Kubelets},
+	Judge:    madeByCKS,
+	What: `The cluster was not made by CKS; or the name of a controller's Pod contains cloud-controller-manager, and
+		all kubelets run with --cloud-provider=external or the chart value adoptNodes is set.`,
+	Why: `CKS installs its own provider again on start and upgrade unless a Pod has such a name, and the nodes that
+		it adds run without --cloud-provider=external.`,
+	Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and have the controller " +
+		"initialise the nodes that CKS adds: `csccm upgrade --set adoptNodes=true`",
 }
 
 func madeByCKS(f *Facts) Finding {
@@ -379,6 +487,22 @@ var cloudComponents = []string{"service-controller", "cloud-node-controller", "c
 // successes are the reasons that end what a warning began.
 var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced", string(node.ReasonInService), string(node.ReasonAdopted)}
 
+var ccm005 = Check{
+	Code:     "CCM-005",
+	Title:    "No open errors",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Events},
+	Tries:    Sources{Services, Nodes, VMs, Plans, Logs},
+	Judge:    openErrors,
+	What: `There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event,
+		the condition csccm.io/LoadBalancerReady, a plan that says it no more or a healthy Node resolves one. Events
+		count for an hour.`,
+	Why: `Events say what the controller could not do, and why.`,
+	Remedy: "follow the message; kubectl describe shows all Events of an object, `kubectl -n NAMESPACE logs " +
+		"-l app.kubernetes.io/instance=RELEASE --tail=-1` the controller's log",
+}
+
 func openErrors(f *Facts) Finding {
 	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
 	for _, e := range f.Events {
@@ -449,6 +573,48 @@ func EventTime(e *corev1.Event) time.Time {
 // OneLine returns a text with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+var cks002 = Check{
+	Code:     "CKS-002",
+	Title:    "VMs and nodes of the CKS cluster",
+	Severity: SeverityError,
+	Reads:    Sources{Nodes, CKS},
+	Judge:    ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
+	What: `The cluster is Running in CloudStack, and each of its VMs is Running and a Ready Node. Only for clusters
+		that CKS made.`,
+	Why: `CKS upgrades node after node, and scaling up waits until all nodes are Ready: one broken node makes either
+		fail half-way, and the cluster enters state Alert.`,
+	Remedy: `start the VMs that are stopped, and repair the nodes that are not Ready`,
+}
+
+var cks003 = Check{
+	Code:     "CKS-003",
+	Title:    "Certificates of the CKS cluster",
+	Severity: SeverityError,
+	Reads:    Sources{Nodes, CKS},
+	Judge:    ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),
+	What: `The API server's certificate at the cluster's endpoint is valid for 30 more days by CloudStack's clock,
+		and for the address in its kubeconfig. An expired certificate is an error, one that expires soon a warning.`,
+	Why: `kubeadm's certificates expire after a year, and CloudStack does not renew them (apache/cloudstack#9418).
+		Then kubectl, kubelets and all operations of CKS fail. Some releases leave the public address out of the
+		certificate (apache/cloudstack#11579).`,
+	Remedy: `run sudo kubeadm certs renew all on each control node and restart it, or upgrade the cluster while they
+		are valid`,
+}
+
+var cks004 = Check{
+	Code:     "CKS-004",
+	Title:    "CKS can scale and upgrade the cluster",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes, CKS},
+	Judge:    ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable),
+	What: `Every firewall rule on the cluster's address has ports, CKS's own rule for SSH exists, and the cluster
+		has one offering for all nodes.`,
+	Why: `CloudStack replaces its firewall rules when it scales a cluster and stops with a NullPointerException at a
+		rule without ports, such as one for ICMP (apache/cloudstack#11758). It refuses to upgrade a cluster that was
+		created with offerings for kinds of nodes only (apache/cloudstack#14148).`,
+	Remedy: `delete firewall rules without ports before the change, and give the cluster one offering`,
+}
+
 // ofCKS is a check that makes one finding of those of a rule of ckscheck, which needs a subject that cannot always be
 // read.
 func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
@@ -483,6 +649,20 @@ func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []c
 		}
 		return Passf("%s", well)
 	}
+}
+
+var cks005 = Check{
+	Code:     "CKS-005",
+	Title:    "Addresses beside the CKS cluster",
+	Severity: SeverityWarning,
+	Reads:    Sources{CKS, Addresses, AllRules, Services, ClusterIDs},
+	Judge:    cksLeftovers,
+	What: `Every address that the controller acquired in the cluster's network still has its Service. The check also
+		names what deleting the cluster would leave behind.`,
+	Why: `In a network that CKS did not make, deleting the cluster leaves addresses and rules of Services behind,
+		which count against the account's limit.`,
+	Remedy: `release the addresses in CloudStack when nobody needs them; before the cluster is deleted: csccm cks
+		delete --remove-services`,
 }
 
 // cksLeftovers believes only tags: other clusters can be in the same network.

@@ -80,18 +80,18 @@ const (
 
 // OfKube and OfCloud are the sources of Kubernetes and of CloudStack, each with those that it needs.
 var (
-	OfKube = map[Source][]Source{
+	OfKube = map[Source]Sources{
 		Version: nil, Namespace: nil, Namespaces: nil, Nodes: nil, Distribution: {Nodes}, Kubelets: {Nodes}, Heartbeats: nil, Leases: nil,
 		Volumes: nil, Services: nil, Events: nil, Controllers: nil, Pods: {Controllers}, SystemPods: nil, Logs: {Pods}, Answers: {Pods},
 		Releases: nil, Rights: nil, Drift: nil, Admission: nil, ClusterIDs: {Controllers}, Driver: {Controllers, Volumes},
 	}
-	OfCloud = map[Source][]Source{
+	OfCloud = map[Source]Sources{
 		Capabilities: nil, APIs: nil, Users: nil, Project: nil, Zones: nil, VMs: nil, Places: {Project, Nodes, VMs}, Networks: {Project},
 		Addresses: {Project}, Quota: {Project, APIs}, AllRules: {Project}, Forwards: {Project}, Balancers: {AllRules, Services},
 		Plans: {Services, Nodes, AllRules, VMs}, CKS: {Project, Nodes, VMs},
 	}
 	// Tried are sources that are read before others if they can be.
-	Tried = map[Source][]Source{Rights: {Namespace}, Drift: {Releases}}
+	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}}
 )
 
 // Setup is what a run is started with.

@@ -23,6 +23,19 @@ func recordOf(r *helm.Release) string {
 	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", r.Name, r.Revision)
 }
 
+var helm001 = Check{
+	Code:     "HELM-001",
+	Title:    "Release in a settled state",
+	Severity: SeverityError,
+	Reads:    Sources{Releases},
+	Judge:    settledRelease,
+	What:     `The newest revision of the Helm release is deployed, or there is none yet.`,
+	Why: `A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster
+		differs from the release.`,
+	Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: " +
+		"`csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
+}
+
 func settledRelease(f *Facts) Finding {
 	if len(f.Records) == 0 {
 		return Passf("release %s is not in namespace %s", f.Release, f.Namespace)
@@ -37,6 +50,19 @@ func settledRelease(f *Facts) Finding {
 		out.Outcome = Warning // the installation that follows judges it
 	}
 	return out
+}
+
+var helm002 = Check{
+	Code:     "HELM-002",
+	Title:    "No object of the chart belongs to somebody else",
+	Severity: SeverityError,
+	Phase:    PhasePreflight,
+	Reads:    Sources{Drift},
+	Judge:    conflicts,
+	What:     `Objects that the chart would create either do not exist or belong to the release.`,
+	Why:      `Helm refuses objects without its labels, but only after it has created others.`,
+	Remedy: `delete or rename the named objects, or mark them as the release's: label
+		app.kubernetes.io/managed-by=Helm, annotations meta.helm.sh/release-name and meta.helm.sh/release-namespace`,
 }
 
 func conflicts(f *Facts) Finding {
@@ -62,6 +88,21 @@ const maxFields = 5
 
 // vital are the kinds of objects without which the controller does not work.
 var vital = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment", "DaemonSet"}
+
+var helm003 = Check{
+	Code:     "HELM-003",
+	Title:    "Cluster is as the release says",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Releases, Drift},
+	Judge:    drift,
+	What: `Every object of the deployed revision exists in the cluster with the fields of the release, according to
+		a server-side dry run.`,
+	Why: `The next upgrade undoes manual changes. Without its rights, its account or its workload the controller
+		does not work: that they are missing is an error.`,
+	Remedy: "`csccm upgrade` brings back what the release says; a change that is to stay goes into the " +
+		"chart's values",
+}
 
 func drift(f *Facts) Finding {
 	r := f.Deployed()
@@ -101,6 +142,19 @@ func drift(f *Facts) Finding {
 
 // credentialLine finds a key of a cloud-config with a value, in YAML or INI, also inside JSON.
 var credentialLine = regexp.MustCompile(`(?i)(api-key|secret-key|apikey|secretkey)\s*[=:]\s*["']?[A-Za-z0-9_\-]{40,}`)
+
+var helm004 = Check{
+	Code:     "HELM-004",
+	Title:    "Release holds no credentials",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Releases},
+	Judge:    leaks,
+	What:     `No revision that Helm keeps contains the CloudStack keys, in values or manifests.`,
+	Why:      `Helm keeps values and manifests of all revisions in Secrets, so keys among them stay after a rotation.`,
+	Remedy: `keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm
+		rotate-keys, and delete the named records`,
+}
 
 func leaks(f *Facts) Finding {
 	if len(f.Records) == 0 {

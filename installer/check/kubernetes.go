@@ -28,6 +28,17 @@ const (
 	NewestTested = 37
 )
 
+var k8s001 = Check{
+	Code:     "K8S-001",
+	Title:    "API server reachable",
+	Severity: SeverityFatal,
+	Tries:    Sources{Version},
+	Judge:    reachable,
+	What:     `The API server of the chosen context answers within 8 seconds, and reaches its storage.`,
+	Why:      `No other check works without it.`,
+	Remedy:   `check --kubeconfig and --context, and that the API server runs`,
+}
+
 func reachable(f *Facts) Finding {
 	if err := f.Err(Version); err != nil {
 		return broken(err)
@@ -44,6 +55,17 @@ func MinorOf(text string) (int, bool) {
 	return int(v.Minor()), true
 }
 
+var k8s002 = Check{
+	Code:     "K8S-002",
+	Title:    "Kubernetes version supported",
+	Severity: SeverityError,
+	Reads:    Sources{Version},
+	Judge:    serverVersion,
+	What:     `The API server is version 1.33 or newer; 1.34 to 1.37 are tested.`,
+	Why:      `Older clusters lack features that the controller and its chart need.`,
+	Remedy:   `upgrade the cluster to Kubernetes 1.33 or newer`,
+}
+
 func serverVersion(f *Facts) Finding {
 	tested := fmt.Sprintf("the tested 1.%d to 1.%d", OldestTested, NewestTested)
 	switch minor, known := MinorOf(f.Version); {
@@ -57,6 +79,19 @@ func serverVersion(f *Facts) Finding {
 		return Warnf("%s is newer than %s", f.Version, tested).Fix("look for a newer release of csccm")
 	}
 	return Passf("%s", f.Version)
+}
+
+var k8s003 = Check{
+	Code:     "K8S-003",
+	Title:    "Permissions of the caller",
+	Severity: SeverityError,
+	Phase:    PhasePreflight,
+	Reads:    Sources{Rights, Drift},
+	Judge:    permissions,
+	What: `The user of the kubeconfig has all rights that an installation needs, and the API server accepts each
+		object of the chart in a dry run.`,
+	Why:    `An installation that fails half-way leaves objects behind.`,
+	Remedy: `use a kubeconfig of a cluster administrator, or have the named rights granted`,
 }
 
 func permissions(f *Facts) Finding {
@@ -92,6 +127,19 @@ const (
 	// cloudSkew is how far CloudStack's clock may be off; signed calls stand at least five minutes.
 	cloudSkew = 2 * time.Minute
 )
+
+var k8s004 = Check{
+	Code:     "K8S-004",
+	Title:    "Clocks agree",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes},
+	Tries:    Sources{Heartbeats, Capabilities},
+	Judge:    clocks,
+	What: `The API server (by the date of its answers), this machine, the Ready nodes (by their heartbeats) and
+		CloudStack have the same time. Ages of leases are judged by the API server's clock.`,
+	Why:    `Signed CloudStack calls and leader election leases expire: clocks that differ break both.`,
+	Remedy: `run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes`,
+}
 
 func clocks(f *Facts) Finding {
 	renewed := map[string]time.Time{}
@@ -133,6 +181,21 @@ func clocks(f *Facts) Finding {
 	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s not as the API server's")
 }
 
+var k8s005 = Check{
+	Code:     "K8S-005",
+	Title:    "Pod security of the namespace",
+	Severity: SeverityError,
+	Needs:    []string{"K8S-001"},
+	Tries:    Sources{Namespace, Releases},
+	Judge:    podSecurity,
+	What:     `The namespace's Pod Security Admission level allows hostNetwork, where the chart's values ask for it.`,
+	Why: `The controller uses the host's network by default, because it starts before a node has one of its own; the
+		levels baseline and restricted refuse that.`,
+	Remedy: "`kubectl label --overwrite namespace NAMESPACE pod-security.kubernetes.io/enforce=privileged`, " +
+		"or install into kube-system; where nodes have a network before the controller runs, set the chart value " +
+		"hostNetwork to false",
+}
+
 func podSecurity(f *Facts) Finding {
 	if err := f.Err(Namespace); apierrors.IsNotFound(err) {
 		return Passf("namespace %s is not there yet", f.Namespace)
@@ -161,6 +224,18 @@ func (f *Facts) hostNetwork() bool {
 		uses, _, err := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork")
 		return uses || err != nil
 	})
+}
+
+var k8s006 = Check{
+	Code:     "K8S-006",
+	Title:    "Kubelets fit the API server",
+	Severity: SeverityWarning,
+	Reads:    Sources{Version, Nodes},
+	Judge:    eachNode("%s", unsupportedKubelet),
+	What: `Every kubelet is at most three minor versions older than the API server and not newer. A node runs Linux;
+		others may run Windows.`,
+	Why:    `Kubernetes supports no other versions, and the controller's image is for Linux.`,
+	Remedy: `upgrade the kubelets of the named nodes, or join a node with Linux where there is none`,
 }
 
 func unsupportedKubelet(f *Facts, n *corev1.Node) string {

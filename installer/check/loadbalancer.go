@@ -38,6 +38,21 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
 	return out
 }
 
+var lb002 = Check{
+	Code:     "LB-002",
+	Title:    "One rule for a port, with its current name",
+	Severity: SeverityError,
+	Reads:    Sources{Nodes, VMs, Services, Balancers},
+	Judge:    ruleNames,
+	What: `No port of a load balancer has two rules, and no rule of this cluster has a name of an older provider:
+		LB-PORT without a protocol, or K8s_svc_...; such a name alone is a warning.`,
+	Why: `The controller identifies its rules by name: it would create a second rule for the port, which CloudStack
+		refuses. Of two rules traffic reaches only one.`,
+	Remedy: "`csccm migrate-rules` shows what it would do: it renames in place, without loss of traffic; of " +
+		"two rules it names the one whose address the Service does not show: delete that one in CloudStack; " +
+		"LB-004 then names its address where nothing is on it",
+}
+
 func ruleNames(f *Facts) Finding {
 	old := f.ruleObjects(func(it *lbrules.Item) string {
 		return when(it.Verdict == lbrules.VerdictRename, "Service %s", it.Service)
@@ -58,11 +73,40 @@ func orphaned(it *lbrules.Item) bool {
 	return it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign
 }
 
+var lb003 = Check{
+	Code:     "LB-003",
+	Title:    "No rules without a Service",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes, VMs, Services, Balancers},
+	Judge:    orphans,
+	What:     `Every rule whose members are all nodes of this cluster has a Service.`,
+	Why:      `Orphans keep ports of deleted Services open.`,
+	Remedy: `find out who uses them: a rule that still serves can stay; where nobody does, delete the rule in
+		CloudStack; LB-004 names the addresses that nobody needs then`,
+}
+
 func orphans(f *Facts) Finding {
 	objects := f.ruleObjects(func(it *lbrules.Item) string {
 		return when(orphaned(it), "all its members are nodes of this cluster")
 	})
 	return Passf("none").Unless(objects, "rule", "%s without a Service")
+}
+
+var lb004 = Check{
+	Code:     "LB-004",
+	Title:    "No address without a Service",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Nodes, VMs, Services, Balancers, Addresses, Forwards, ClusterIDs, Networks},
+	Tries:    Sources{APIs, Quota},
+	Judge:    unowned,
+	What: `Every allocated address with this cluster's tags has its Service, no address has only rules of Services
+		that are gone, and none in the nodes' networks has nothing on it and no tag of somebody's own. And every address
+		that a Service shows, and did not ask for by name, is released with it. Addresses kept by the annotation keep-ip
+		are not judged.`,
+	Why: `CloudStack charges for allocated addresses, and they count against the limit of the account or project.`,
+	Remedy: `release in CloudStack what nobody needs; give an address that somebody keeps a tag of any name; csccm
+		adopt NAMESPACE/NAME has the controller release the address of a Service with it`,
 }
 
 // unowned names addresses that are allocated and serve no Service, and those that would stay allocated after their
@@ -199,6 +243,26 @@ func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
 			return inVPC || nic.NetworkID != "" && nic.NetworkID == a.AssociatedNetworkID
 		})
 	})
+}
+
+var lb001 = Check{
+	Code:     "LB-001",
+	Title:    "Services have what they ask for",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Nodes, VMs, Services, Balancers, Plans},
+	Tries:    Sources{Forwards, Logs, Quota},
+	Judge:    services,
+	What: "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, " +
+		"firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that " +
+		"are not Ready are compared; with `--only LB` all are. New and changed Services are judged after two " +
+		"minutes, and named before; refused ones and those that failed at once.",
+	Why: `Missing rules lose traffic, and refused Services are not served.`,
+	Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten " +
+		"minutes, and repairs what has changed within its drift period; to have it try now: `kubectl -n NAMESPACE " +
+		"rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE`. Where nothing is missing and " +
+		"clients get no answer all the same, `csccm test` tells whether the virtual router has lost rules that " +
+		"CloudStack lists, and how to restart the network",
 }
 
 // services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that

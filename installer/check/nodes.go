@@ -35,6 +35,21 @@ func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts)
 	}
 }
 
+var node001 = Check{
+	Code:     "NODE-001",
+	Title:    "Kubelets run with --cloud-provider=external",
+	Severity: SeverityWarning,
+	Reads:    Sources{Kubelets},
+	Tries:    Sources{Pods},
+	Judge:    kubelets,
+	What: `Each kubelet reports in /flagz (through the API server) that it runs with --cloud-provider=external. If
+		it does not answer, its Node is examined. With the chart value adoptNodes the controller also initialises nodes
+		of other kubelets.`,
+	Why: `Other kubelets set no taint when they register, so new nodes take Pods before they are initialised; and
+		they overwrite the controller's addresses.`,
+	Remedy: `start the kubelet with --cloud-provider=external and restart it`,
+}
+
 func kubelets(f *Facts) Finding {
 	objects, fix := map[kubelet.Verdict]Objects{}, map[kubelet.Verdict]string{}
 	evidence := map[string]string{}
@@ -56,6 +71,20 @@ func kubelets(f *Facts) Finding {
 	}
 	out.Evidence = evidence
 	return out
+}
+
+var node002 = Check{
+	Code:     "NODE-002",
+	Title:    "Every node is exactly one VM",
+	Severity: SeverityError,
+	Reads:    Sources{Nodes, VMs},
+	Tries:    Sources{Places},
+	Judge:    machines,
+	What: `Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a
+		node without a match, the check names the VM with its system UUID.`,
+	Why: `A node without a VM is never initialised, and neither is one whose name two VMs have.`,
+	Remedy: `name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the
+		same name`,
 }
 
 func machines(f *Facts) Finding {
@@ -93,6 +122,19 @@ func (f *Facts) dangling(n *corev1.Node) bool {
 	_, missing := node.Match(f.VMs, n)
 	_, is := errors.AsType[*node.NotFoundError](missing)
 	return err == nil && kind.IsCloudStack() && is
+}
+
+var node003 = Check{
+	Code:     "NODE-003",
+	Title:    "Provider IDs",
+	Severity: SeverityError,
+	Reads:    Sources{Nodes, VMs},
+	Tries:    Sources{Places},
+	Judge:    providerIDs,
+	What:     `Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.`,
+	Why: `A provider ID can never be changed. With a foreign one, another controller has initialised the node; if it
+		names no VM, the node seems to be deleted.`,
+	Remedy: `delete the Node and restart its kubelet, which registers it again`,
 }
 
 func providerIDs(f *Facts) Finding {
@@ -142,6 +184,20 @@ func namesOf(objects Objects) string {
 // patience is how long a node may take to be initialised.
 const patience = 2 * time.Minute
 
+var node004 = Check{
+	Code:     "NODE-004",
+	Title:    "No node waits for its initialisation",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Nodes},
+	Tries:    Sources{VMs},
+	Judge:    eachNode("%s waiting for the controller", uninitialised),
+	What:     `No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.`,
+	Why:      `Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.`,
+	Remedy: "look at the controller's log, `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
+		"--tail=-1`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
+}
+
 func uninitialised(f *Facts, n *corev1.Node) string {
 	since := n.CreationTimestamp.Time // or when the taints were last written
 	if _, written := cluster.LastWritten(&n.ObjectMeta, "taints"); written.After(since) {
@@ -166,8 +222,34 @@ func uninitialised(f *Facts, n *corev1.Node) string {
 	return text
 }
 
+var node005 = Check{
+	Code:     "NODE-005",
+	Title:    "Nothing is evicted by the taint",
+	Severity: SeverityFatal,
+	Reads:    Sources{Nodes},
+	Judge:    eachNode("Pods are evicted from %s", evicting),
+	What:     `No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.`,
+	Why:      `NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.`,
+	Remedy: "find out who sets it, then replace it by one that evicts nothing: `kubectl taint node NODES " +
+		"node.cloudprovider.kubernetes.io/uninitialized=true:PreferNoSchedule " +
+		"node.cloudprovider.kubernetes.io/uninitialized:NoExecute-`",
+}
+
 func evicting(_ *Facts, n *corev1.Node) string {
 	return when(slices.ContainsFunc(n.Spec.Taints, node.Evicts), "has the taint with effect NoExecute")
+}
+
+var node008 = Check{
+	Code:     "NODE-008",
+	Title:    "No node is about to be deleted",
+	Severity: SeverityFatal,
+	Reads:    Sources{Nodes, VMs},
+	Tries:    Sources{Places},
+	Judge:    doomed,
+	What:     `No node is NotReady while its VM is not found.`,
+	Why:      `The controller deletes such a Node. With a wrong project or zone in the cloud-config the VM may exist.`,
+	Remedy: `if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not,
+		the Node may be deleted`,
 }
 
 // doomed: the controller deletes a Node by its provider ID alone.
@@ -178,6 +260,18 @@ func doomed(f *Facts) Finding {
 		}
 		return ""
 	})(f))
+}
+
+var node009 = Check{
+	Code:     "NODE-009",
+	Title:    "VMs of the nodes run",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes, VMs},
+	Judge:    eachNode("the VMs of %s do not run", notRunning),
+	What:     `No node's VM is stopped, being stopped or in an error state in CloudStack.`,
+	Why: `The node of a stopped VM takes no Pods and no traffic. CloudStack restarts only VMs of an offering with
+		HA.`,
+	Remedy: `start the named VMs in CloudStack; for one that does not come back: kubectl delete node NODES`,
 }
 
 func notRunning(f *Facts, n *corev1.Node) string {
@@ -215,6 +309,22 @@ func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	return map[string]string{
 		corev1.LabelTopologyZone: meta.Zone, corev1.LabelTopologyRegion: meta.Region, corev1.LabelInstanceTypeStable: meta.InstanceType,
 	}
+}
+
+var node007 = Check{
+	Code:     "NODE-007",
+	Title:    "Zone, region and type as in CloudStack",
+	Severity: SeverityWarning,
+	Reads:    Sources{Nodes, VMs},
+	Tries:    Sources{Volumes},
+	Judge:    labels,
+	What: `The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has
+		them, are what CloudStack says, and every volume with a zone or region, also of the CSI driver for CloudStack,
+		finds a node.`,
+	Why: `They are read from CloudStack only at initialisation. Wrong labels mislead the scheduler, and a volume
+		bound to a value that no node has cannot be mounted.`,
+	Remedy: "have the node initialised again: `csccm taint NODES`, which looks for volumes and Pods with the " +
+		"old value first",
 }
 
 // labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node can mount
@@ -285,6 +395,21 @@ func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 		return ""
 	}
 	return listed(slices.Compact(asks)) + "; by CloudStack's data no node has it"
+}
+
+var node006 = Check{
+	Code:     "NODE-006",
+	Title:    "Kubelet and controller agree on node addresses",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Nodes, VMs},
+	Tries:    Sources{Controllers},
+	Judge:    addresses,
+	What: `No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from
+		CloudStack's.`,
+	Why: `A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses:
+		external addresses come and go.`,
+	Remedy: `start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)`,
 }
 
 // addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one

@@ -131,7 +131,6 @@ func TestText(t *testing.T) {
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	require.Len(t, judges, len(All()), "each function has a row of checks.yaml")
 	for _, c := range All() {
 		for _, source := range slices.Concat(c.Reads, c.Tries) {
 			_, ofKube := OfKube[source]

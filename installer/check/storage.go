@@ -79,6 +79,21 @@ func ofStorage(judge func(*Facts) Finding) func(*Facts) Finding {
 	}
 }
 
+var stor001 = Check{
+	Code:     "STOR-001",
+	Title:    "CSI driver and controller can read their keys",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Controllers, Volumes, Driver},
+	Judge:    ofStorage(driverKeys),
+	What: `The Secret of the CSI driver for CloudStack exists, and its cloud-config has only keys that the driver
+		knows. Only for clusters with the driver.`,
+	Why: `The driver exits at startup when it finds an unknown key, and then no volume can be created, attached or
+		mounted. The controller's cloud-config has such keys, for example region.`,
+	Remedy: `give the driver a Secret of its own with the keys api-url, api-key, secret-key, project-id and
+		ssl-no-verify only, and restart its Pods; docs/storage.md has the commands`,
+}
+
 func driverKeys(f *Facts) Finding {
 	namespace, name, _ := f.DriverSecret()
 	switch {
@@ -100,6 +115,21 @@ func driverKeys(f *Facts) Finding {
 		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace, name, err)
 	}
 	return Passf("the CSI driver can read its cloud-config, of Secret %s/%s", namespace, name)
+}
+
+var stor002 = Check{
+	Code:     "STOR-002",
+	Title:    "CSI topology as in CloudStack",
+	Severity: SeverityError,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Controllers, Volumes, Driver, Nodes, VMs},
+	Judge:    ofStorage(driverTopology),
+	What: `The CSINode of each node names the node's VM, and the node's label
+		topology.csi.cloudstack.apache.org/zone is the id of the VM's zone. NODE-007 judges the volumes.`,
+	Why: `The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the
+		label.`,
+	Remedy: `of each named node remove the label (kubectl label node NODE topology.csi.cloudstack.apache.org/zone-)
+		and delete the driver's Pod on it: it registers the node again`,
 }
 
 func driverTopology(f *Facts) Finding {

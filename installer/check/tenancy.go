@@ -27,6 +27,20 @@ import (
 // admissionPolicies are the ends of the names of the chart's policies.
 var admissionPolicies = []string{"-annotations", "-records"}
 
+var ten001 = Check{
+	Code:     "TEN-001",
+	Title:    "Admission policies refuse",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Admission, Controllers},
+	Judge:    admission,
+	What: `The chart's two ValidatingAdmissionPolicies (-annotations, -records) exist, are bound with the action
+		Deny, and have failurePolicy Fail.`,
+	Why: `They prevent tenants from writing annotations that only the controller may write, and report wrong values
+		when a Service is written, not later in an Event.`,
+	Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`",
+}
+
 func admission(f *Facts) Finding {
 	if len(f.Ours()) == 0 {
 		return Skipf("the controller is not installed")
@@ -50,6 +64,22 @@ func admission(f *Facts) Finding {
 	return Passf("%d policies", len(admissionPolicies)).Unless(objects, "fault", "%s of the admission policies")
 }
 
+var ten002 = Check{
+	Code:     "TEN-002",
+	Title:    "No Service breaks the policy",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Services, Controllers},
+	Tries:    Sources{Namespaces, Addresses, AllRules, ClusterIDs},
+	Judge:    policy,
+	What: `Every Service of type LoadBalancer asks only for what the operator's policy (chart value tenancy of the
+		running controller) allows its namespace.`,
+	Why: `A refused Service gets nothing of what it asks for: only the ports that it had before are served, and
+		follow nodes and Pods.`,
+	Remedy: `have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart
+		value that is named: csccm upgrade -f VALUES`,
+}
+
 func policy(f *Facts) Finding {
 	p, _, err := PolicyOf(f.Words())
 	if err != nil {
@@ -64,6 +94,21 @@ func policy(f *Facts) Finding {
 		objects = append(objects, objectf("Service", namespace, name, "%s", r.Message))
 	}
 	return Passf("none").Unless(objects, "setting", "%s more than the policy allows")
+}
+
+var ten003 = Check{
+	Code:     "TEN-003",
+	Title:    "Addresses shared by consent only",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Nodes, VMs, Services, Balancers, Addresses},
+	Judge:    shared,
+	What: `Services of several namespaces share an address only if the Service that has it names the other
+		namespaces in its annotation share-with.`,
+	Why: `A Service with a port of the address can answer for its owner there, for example ACME challenges on port
+		80.`,
+	Remedy: `give the other Services addresses of their own, or set the annotation
+		service.beta.kubernetes.io/cloudstack-load-balancer-share-with on the owner`,
 }
 
 // shared goes by the Services' status and by the rules. It decides as the controller does whose an address is.
@@ -111,6 +156,24 @@ func shared(f *Facts) Finding {
 		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
+}
+
+var ten004 = Check{
+	Code:     "TEN-004",
+	Title:    "Records agree with CloudStack",
+	Severity: SeverityWarning,
+	Phase:    PhaseInstalled,
+	Reads:    Sources{Services, Addresses, ClusterIDs},
+	Tries:    Sources{APIs},
+	Judge:    records,
+	What: `If a Service has a record that the controller acquired an address for it, CloudStack's tags of the
+		address name this Service.`,
+	Why: `Without its tags an address stays when its Service is deleted, and costs. A record that names an address
+		of somebody else was copied, forged, or restored from a backup; the controller releases no address because of
+		it.`,
+	Remedy: `where the tags name nobody, tag the address again with csccm adopt NAMESPACE/NAME; where they name an
+		earlier Service of the same name, delete the tags before; where they name this Service of another cluster, add
+		that cluster to former-cluster-ids; only where they name somebody else, remove the record`,
 }
 
 // records compares records with tags. Where the role may not tag, an address without tags says nothing.

@@ -56,7 +56,7 @@ func (c *Cluster) Explain(err error) error {
 		return newError("check the network, a VPN or a firewall on the way, or raise --timeout and --request-timeout",
 			"%s: %w", what, partError{errors.New("no answer in time"), err})
 	case errors.Is(err, context.Canceled):
-		return newError("", "%s: interrupted: %w", what, err)
+		return newError("", "%s: %w", what, partError{errors.New("interrupted"), err})
 	case errors.As(err, &certificate):
 		return newError(
 			"check certificate-authority-data in the kubeconfig, which may belong to another cluster, and --tls-server-name",
